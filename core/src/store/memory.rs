@@ -1,0 +1,1 @@
+//! A faithful etcd inside the process.
