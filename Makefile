@@ -1,0 +1,49 @@
+# What one does with leasehold. `make` alone lists it; each target calls a script or a program that does one thing.
+
+SHELL := /bin/bash
+.DEFAULT_GOAL := help
+
+# Where rustup and Go put themselves, for shells that do not know yet.
+export PATH := $(PATH):$(HOME)/.cargo/bin:/usr/local/go/bin
+
+.PHONY: help demo test build lint fmt gen bench conformance sim doctor
+
+help: ## List the targets.
+	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+
+demo: ## Set up what is needed, start an etcd, and show one queue, a killed holder and a refused stale write.
+	@scripts/setup.sh demo
+	@cargo run --quiet -p leasehold-demo
+
+test: ## Set up what is needed and run every check and test; the last line counts them.
+	@scripts/setup.sh test
+	@scripts/test.py
+
+build: ## Build everything.
+	@scripts/setup.sh build
+	cargo build --workspace --all-targets
+
+lint: ## Check format, lints and documentation warnings (the first stages of `make test`).
+	@scripts/setup.sh build
+	@scripts/test.py --only lint
+
+fmt: ## Format the code.
+	cargo fmt --all
+
+gen: ## Write generated files anew; `make gen CHECK=1` only says which are stale.
+	@scripts/setup.sh build
+	@cargo run --quiet -p leasehold-docs --bin gen -- $(if $(CHECK),--check)
+
+bench: ## Measure against raw etcd calls, data on disk and in memory.
+	@scripts/setup.sh demo
+	cargo run --release -p leasehold-bench
+
+conformance: ## Play the conformance scenarios; ARGS="…" goes to the runner.
+	@scripts/setup.sh test
+	cargo run -p leasehold-conformance -- $(ARGS)
+
+sim: ## Run the simulation (planned, not there yet).
+	@echo "The simulation is planned and not there yet: see \"Planned, and not there\" in README.md." >&2; exit 1
+
+doctor: ## Say what is missing on this machine and how to get it; changes nothing.
+	@scripts/setup.sh --check

@@ -1,0 +1,144 @@
+#!/usr/bin/env bash
+# Gets what a machine needs to build, demonstrate or test leasehold. Quiet where nothing is to be done.
+#
+#   scripts/setup.sh build     a Rust toolchain, a C compiler for its linker, protoc
+#   scripts/setup.sh demo      the same, and an etcd or a way to build one
+#   scripts/setup.sh test      the same, and what only the tests use
+#   scripts/setup.sh --check   looks at all of it, changes nothing (`make doctor`)
+#
+# Needs a network only where something is missing. Never starts or changes a service of the machine.
+set -euo pipefail
+cd "$(dirname "$0")/.."
+
+need=${1:?"usage: scripts/setup.sh build|demo|test|--check"}
+case $need in
+build | demo | test | --check) ;;
+*)
+  echo "setup: unknown part $need; use build, demo, test or --check" >&2
+  exit 2
+  ;;
+esac
+
+msrv=$(sed -n 's/^rust-version = "\(.*\)"/\1/p' Cargo.toml)
+# Debian's etcd 3.4 is unpacked here, not installed: its package would start a service.
+debian_etcd=.cache/debian-etcd
+missing=0
+
+# --- what is there ---------------------------------------------------------------------------------------------------
+
+have() { command -v "$1" >/dev/null 2>&1; }
+version() { "$@" 2>/dev/null | grep -oE '[0-9]+(\.[0-9]+)+' | head -n 1 || true; }
+at_least() { [ "$(printf '%s\n%s\n' "$1" "$2" | sort -V | head -n 1)" = "$2" ]; }
+
+has_rust() { have cargo && at_least "$(version rustc --version)" "$msrv"; }
+has_rust_tools() { cargo clippy --version >/dev/null 2>&1 && cargo fmt --version >/dev/null 2>&1; }
+has_etcd() { [ -n "${LEASEHOLD_ETCD:-}" ] || have etcd || have go || [ -x "$debian_etcd/usr/bin/etcd" ]; }
+is_etcd_3_4() { [[ $(version "$1" --version) == 3.4.* ]]; }
+has_etcd_3_4() { { have etcd && is_etcd_3_4 etcd; } || [ -x "$debian_etcd/usr/bin/etcd" ]; }
+
+# --- how to get it ---------------------------------------------------------------------------------------------------
+
+# Prints the prefix that makes a command run as root, or fails.
+root_prefix() {
+  if [ "$(id -u)" = 0 ]; then
+    echo ""
+  elif have sudo && sudo -n true 2>/dev/null; then
+    echo "sudo -n"
+  else
+    return 1
+  fi
+}
+
+# Refreshes the package lists, once a run.
+apt_updated=no
+apt_update() {
+  local prefix
+  [ "$apt_updated" = no ] || return 0
+  prefix=$(root_prefix) || return 1
+  $prefix apt-get update -qq >&2 && apt_updated=yes
+}
+
+apt_install() {
+  local prefix
+  have apt-get && prefix=$(root_prefix) || return 1
+  echo "setup: installing $*" >&2
+  apt_update && $prefix env DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends "$@" >&2
+}
+
+# Downloads Debian's etcd 3.4 and unpacks it under .cache. Installs nothing.
+unpack_debian_etcd() {
+  have apt-get && have dpkg-deb || return 1
+  echo "setup: unpacking Debian's etcd under $debian_etcd" >&2
+  local work status=0
+  work=$(mktemp -d)
+  download_debian_etcd "$work" || status=$?
+  if [ "$status" = 0 ]; then
+    mkdir -p "$(dirname "$debian_etcd")" && rm -rf "$debian_etcd" && mv "$work/root" "$debian_etcd" || status=$?
+  fi
+  rm -rf "$work"
+  return "$status"
+}
+
+download_debian_etcd() {
+  local packages=(etcd-server etcd-client) package
+  # Not every machine has package lists yet, and not every list is fresh.
+  (cd "$1" && apt-get download -qq "${packages[@]}" 2>/dev/null) ||
+    { apt_update && (cd "$1" && apt-get download -qq "${packages[@]}"); } || return 1
+  for package in "$1"/*.deb; do
+    dpkg-deb -x "$package" "$1/root" || return 1
+  done
+  is_etcd_3_4 "$1/root/usr/bin/etcd"
+}
+
+# --- one line for each thing -----------------------------------------------------------------------------------------
+
+# thing <required|optional> <name> <test> <install, or "none"> <how to get it>
+thing() {
+  local weight=$1 name=$2 test=$3 install=$4 advice=$5
+  if $test; then
+    [ "$need" != --check ] || echo "ok        $name"
+    return
+  fi
+  if [ "$need" != --check ] && [ "$install" != none ] && $install && $test; then return; fi
+  if [ "$weight" = required ]; then
+    missing=$((missing + 1))
+    echo "missing   $name: $advice" >&2
+  else
+    echo "optional  $name: $advice" >&2
+  fi
+}
+
+wants() { # Whether this run is about one of these parts.
+  [ "$need" = --check ] || [[ " $* " == *" $need "* ]]
+}
+
+has_cc() { have cc; }
+has_protoc() { have protoc; }
+has_go() { have go; }
+has_python() { have python3; }
+
+thing required "Rust $msrv or newer" has_rust none \
+  "install it with rustup (rustup.rs), or run: rustup update stable"
+thing required "cargo clippy and cargo fmt" has_rust_tools "rustup component add clippy rustfmt" \
+  "run: rustup component add clippy rustfmt"
+thing required "C compiler (cc)" has_cc "apt_install gcc libc6-dev" \
+  "install gcc (Debian: apt-get install gcc libc6-dev)"
+thing required "protoc" has_protoc "apt_install protobuf-compiler" \
+  "install the protocol buffer compiler (Debian: apt-get install protobuf-compiler), or put protoc on the PATH"
+if wants demo test; then
+  thing required "etcd, or Go to build one" has_etcd unpack_debian_etcd \
+    "install Go (go.dev), put an etcd on the PATH, or name one in LEASEHOLD_ETCD"
+fi
+if wants test; then
+  thing required "Python 3" has_python "apt_install python3" \
+    "install Python 3 (Debian: apt-get install python3); the test summary uses its standard library"
+  thing required "Go" has_go none \
+    "install Go (go.dev); the tests build etcd 3.5, 3.6 and 3.7 with it, once"
+  thing optional "etcd 3.4 of Debian" has_etcd_3_4 unpack_debian_etcd \
+    "not to be had here without apt-get; the tests on 3.4 will be skipped and counted as skipped"
+fi
+
+if [ "$missing" -gt 0 ]; then
+  echo "setup: $missing required thing(s) missing, see above" >&2
+  exit 1
+fi
