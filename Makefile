@@ -3,8 +3,8 @@
 SHELL := /bin/bash
 .DEFAULT_GOAL := help
 
-# Where rustup and Go put themselves, for shells that do not know yet.
-export PATH := $(PATH):$(HOME)/.cargo/bin:/usr/local/go/bin
+# Where rustup and Go put themselves, for shells that do not know yet, and where the set-up unpacks Debian's etcd.
+export PATH := $(PATH):$(HOME)/.cargo/bin:/usr/local/go/bin:$(CURDIR)/.cache/debian-etcd/usr/bin
 
 .PHONY: help demo test build lint fmt gen bench conformance sim doctor
 

@@ -114,6 +114,9 @@ pub enum LostReason {
 }
 
 impl LostReason {
+    /// Every reason, in the order of their numbers.
+    pub const ALL: [Self; 5] = [Self::Expired, Self::KeyDeleted, Self::LeaseRevoked, Self::ClientClosed, Self::Forked];
+
     /// The number that crosses every language boundary.
     pub const fn number(self) -> i32 {
         self as i32
