@@ -1,1 +1,44 @@
 //! Starts a real etcd for a test and ends it with the test.
+//!
+//! ```no_run
+//! # async fn example() -> Result<(), leasehold_etcd::Error> {
+//! use leasehold_etcd::{Cluster, Version};
+//!
+//! let cluster = Cluster::builder().members(3).version(Version::V3_6).start().await?;
+//! println!("etcd {} at {:?}", cluster.release(), cluster.endpoints());
+//! cluster.kill(cluster.leader().await?)?;
+//! # Ok(())
+//! # }
+//! ```
+//!
+//! Every member is a child process on loopback with free ports and a temporary data directory of its own.
+//! Dropping the [`Cluster`] kills the members and removes their data, also while a panic unwinds. Should the test
+//! process itself be killed, the kernel kills the members, and the next start removes what they left.
+//!
+//! For Linux: it relies on the parent-death signal, on `/proc` and, where there is one, on `/dev/shm`.
+
+mod auth;
+mod background;
+mod builder;
+mod cluster;
+mod error;
+mod etcdctl;
+mod go_build;
+mod partition;
+mod ports;
+mod probe;
+mod process;
+mod proxy;
+mod scratch;
+mod source;
+mod tls;
+mod version;
+
+pub use auth::User;
+pub use builder::{Builder, Storage};
+pub use cluster::Cluster;
+pub use error::Error;
+pub use proxy::{Direction, Proxy};
+pub use source::{Server, ensure, find, servers};
+pub use tls::{Certificates, Tls};
+pub use version::{Release, Version};

@@ -1,0 +1,187 @@
+//! Servers built once from etcd's own Go modules and kept in a cache.
+//!
+//! The Go files are part of this crate (`servers/`), so a built harness needs no source tree. To move to another
+//! release, edit the two `require` lines of its go.mod and run `go mod tidy` there; everything else follows.
+
+use std::{
+    env,
+    fs::{self, File},
+    hash::{DefaultHasher, Hash, Hasher},
+    path::{Path, PathBuf},
+    process::{Command, Stdio},
+    time::Duration,
+};
+
+use rustix::{
+    fs::{FlockOperation, flock},
+    io::Errno,
+};
+
+use crate::{Error, Release, Server, Version, background, error::Doing, process::tail};
+
+/// Longer than any build on a slow machine with a slow network.
+const LIMIT: Duration = Duration::from_secs(20 * 60);
+
+/// What one series is built from.
+#[derive(Debug)]
+pub(crate) struct Recipe {
+    version: Version,
+    /// Path and text of every file.
+    files: [(&'static str, &'static str); 4],
+}
+
+macro_rules! recipe {
+    ($version:expr, $directory:literal) => {
+        Recipe {
+            version: $version,
+            files: [
+                ("go.mod", include_str!(concat!("../servers/", $directory, "/go.mod"))),
+                ("go.sum", include_str!(concat!("../servers/", $directory, "/go.sum"))),
+                ("etcd/main.go", include_str!(concat!("../servers/", $directory, "/etcd/main.go"))),
+                ("etcdctl/main.go", include_str!(concat!("../servers/", $directory, "/etcdctl/main.go"))),
+            ],
+        }
+    };
+}
+
+static RECIPES: [Recipe; 3] =
+    [recipe!(Version::V3_7, "3.7"), recipe!(Version::V3_6, "3.6"), recipe!(Version::V3_5, "3.5")];
+
+impl Recipe {
+    /// The recipes that give a server of `version`.
+    pub(crate) fn newest_first(version: Version) -> impl Iterator<Item = &'static Self> {
+        RECIPES.iter().filter(move |recipe| version == Version::Any || version == recipe.version)
+    }
+
+    /// The release that go.mod asks for: it is written there and nowhere else.
+    pub(crate) fn release(&self) -> Option<Release> {
+        let (_, go_mod) = self.files[0];
+        go_mod.lines().find_map(|line| Release::parse(line.trim().strip_prefix("go.etcd.io/etcd/server/v3 ")?))
+    }
+
+    /// The server, if it has been built from exactly these files.
+    pub(crate) fn built(&self) -> Option<Server> {
+        let home = self.home().ok()?;
+        let (etcd, etcdctl) = (home.join("etcd"), home.join("etcdctl"));
+        let release = self.release()?;
+        (etcd.is_file() && etcdctl.is_file()).then_some(Server {
+            etcd,
+            etcdctl: Some(etcdctl),
+            release,
+            origin: "the cache",
+        })
+    }
+
+    /// Where its binaries stand. A change of any file is another place, so it is built anew.
+    fn home(&self) -> Result<PathBuf, Error> {
+        let mut hasher = DefaultHasher::new();
+        self.files.hash(&mut hasher);
+        Ok(cache()?.join(format!("etcd-{}-{:016x}", self.version, hasher.finish())))
+    }
+}
+
+/// `$LEASEHOLD_CACHE`, or `leasehold` in the user's cache directory.
+fn cache() -> Result<PathBuf, Error> {
+    let set = |name| env::var_os(name).filter(|value| !value.is_empty()).map(PathBuf::from);
+    let cache = set("LEASEHOLD_CACHE")
+        .or_else(|| Some(set("XDG_CACHE_HOME")?.join("leasehold")))
+        .or_else(|| Some(set("HOME")?.join(".cache/leasehold")));
+    cache.ok_or_else(|| {
+        Error::Missing("there is no place to keep a built etcd: set LEASEHOLD_CACHE to a directory".into())
+    })
+}
+
+/// Builds the server of `recipe`, unless another process has done so meanwhile.
+pub(crate) async fn build(recipe: &'static Recipe) -> Result<Server, Error> {
+    let cache = cache()?;
+    fs::create_dir_all(&cache).doing(|| format!("could not make the cache directory {}", cache.display()))?;
+    let _lock = lock(&cache.join(format!("etcd-{}.lock", recipe.version))).await?;
+    if let Some(server) = recipe.built() {
+        return Ok(server);
+    }
+    let name = format!("etcd {}", recipe.release().map(|release| release.to_string()).unwrap_or_default());
+    eprintln!("building {name} once, about a minute …");
+    // One fixed name: under the lock it can only be what a killed build left.
+    let work = cache.join(format!("etcd-{}.building", recipe.version));
+    let made = compile(recipe, &name, &work).await;
+    let _ = fs::remove_dir_all(&work);
+    made?;
+    recipe
+        .built()
+        .ok_or_else(|| Error::Command(format!("the build of {name} succeeded, but its binaries are not there")))
+}
+
+async fn compile(recipe: &Recipe, name: &str, work: &Path) -> Result<(), Error> {
+    let _ = fs::remove_dir_all(work);
+    for (path, text) in recipe.files {
+        let path = work.join(path);
+        let write = || -> std::io::Result<()> {
+            fs::create_dir_all(path.parent().unwrap_or(work))?;
+            fs::write(&path, text)
+        };
+        write().doing(|| format!("could not write {}", path.display()))?;
+    }
+    let log = work.join("log");
+    let output = File::create(&log).doing(|| format!("could not write {}", log.display()))?;
+    let errors = output.try_clone().doing(|| format!("could not write {}", log.display()))?;
+    let mut go = Command::new("go");
+    go.args(["build", "-trimpath", "-ldflags=-s -w", "-o", "bin/", "./etcd", "./etcdctl"]);
+    // No second Go toolchain behind the user's back, no C compiler needed, and no workspace of a directory above.
+    go.env("GOTOOLCHAIN", "local").env("CGO_ENABLED", "0").env("GOWORK", "off");
+    go.current_dir(work).stdin(Stdio::null()).stdout(output).stderr(errors);
+    background::tie(&mut go);
+    let missing = |what: &str| {
+        Error::Missing(format!(
+            "{name} has to be built, but {what}; install Go 1.26 or newer, or set LEASEHOLD_ETCD to the path of an etcd"
+        ))
+    };
+    let mut go = match tokio::process::Command::from(go).kill_on_drop(true).spawn() {
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Err(missing("there is no Go compiler")),
+        child => child.doing(|| "could not run go build".into())?,
+    };
+    let status = match tokio::time::timeout(LIMIT, go.wait()).await {
+        Err(_) => return Err(Error::Timeout(format!("the build of {name} took longer than {} s", LIMIT.as_secs()))),
+        Ok(status) => status.doing(|| "could not wait for go build".into())?,
+    };
+    if !status.success() {
+        let text = tail(&log);
+        return Err(match text.contains("requires go >=") {
+            true => missing("the Go compiler here is too old"),
+            false => Error::Command(format!("the build of {name} failed:\n{text}")),
+        });
+    }
+    let home = recipe.home()?;
+    fs::rename(work.join("bin"), &home).doing(|| format!("could not move the built etcd to {}", home.display()))
+}
+
+/// Waits for the exclusive lock on `path`; it ends with the file, also when the process dies.
+async fn lock(path: &Path) -> Result<File, Error> {
+    let file = File::create(path).doing(|| format!("could not make {}", path.display()))?;
+    let mut told = false;
+    loop {
+        match flock(&file, FlockOperation::NonBlockingLockExclusive) {
+            Ok(()) => return Ok(file),
+            Err(Errno::WOULDBLOCK) => {}
+            Err(error) => return Err(error).doing(|| format!("could not lock {}", path.display())),
+        }
+        if !std::mem::replace(&mut told, true) {
+            eprintln!("another process is building the same etcd; waiting for it …");
+        }
+        tokio::time::sleep(Duration::from_millis(100)).await;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_recipe_names_a_release_of_its_series_and_one_client() {
+        for recipe in &RECIPES {
+            let release = recipe.release().expect("go.mod requires the server");
+            assert!(recipe.version.includes(release), "{release} is not of series {}", recipe.version);
+            let client = format!("go.etcd.io/etcd/etcdctl/v3 v{release}");
+            assert!(recipe.files[0].1.contains(&client), "server and client of {} differ", recipe.version);
+        }
+    }
+}
