@@ -140,7 +140,7 @@ pub struct Range {
     pub keys: Keys,
     /// At most so many keys; 0 means all. The reply's `count` counts all of them in any case.
     pub limit: i64,
-    /// Leaves the values out of the reply.
+    /// Leaves the values out of the reply, and the leases: etcd 3.7 does not tell those either then.
     pub keys_only: bool,
 }
 
@@ -192,7 +192,7 @@ pub struct KeyValue {
     pub create_revision: i64,
     /// The revision of its last write.
     pub mod_revision: i64,
-    /// The lease it is attached to.
+    /// The lease it is attached to; not told where only keys were asked for.
     pub lease: Option<LeaseId>,
 }
 

@@ -109,8 +109,11 @@ impl<'a> Writes<'a> {
     }
 }
 
-/// Whether etcd sees the delete of `keys` and a put of `key` collide. Unlike a delete itself, this test takes the end of a
-/// range literally: `[a, \0)` is to it a range that ends before it starts, of which it knows the first key only.
+/// Whether etcd sees the delete of `keys` and a put of `key` collide. Unlike the delete itself, this test takes the end of
+/// the range literally, so it overlooks all of `[a, \0)`, which deletes everything from `a` on.
 fn touches(keys: &Keys, key: &Key) -> bool {
-    *key == keys.key || keys.end.as_ref().is_some_and(|end| *key > keys.key && key < end)
+    match &keys.end {
+        None => *key == keys.key,
+        Some(end) => *key >= keys.key && key < end,
+    }
 }

@@ -132,7 +132,7 @@ impl Kv {
                 value: if range.keys_only { Arc::default() } else { item.value.clone() },
                 create_revision: item.create_revision,
                 mod_revision: item.mod_revision,
-                lease: item.lease,
+                lease: if range.keys_only { None } else { item.lease },
             })
             .collect();
         let count = if kvs.len() < limit { kvs.len() } else { self.items_in(&range.keys).count() };
