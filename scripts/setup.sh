@@ -49,20 +49,26 @@ root_prefix() {
   fi
 }
 
+# Runs a command and shows what it printed only if it fails.
+quietly() {
+  local output
+  output=$("$@" 2>&1) || { echo "$output" >&2 && return 1; }
+}
+
 # Refreshes the package lists, once a run.
 apt_updated=no
 apt_update() {
   local prefix
   [ "$apt_updated" = no ] || return 0
   prefix=$(root_prefix) || return 1
-  $prefix apt-get update -qq >&2 && apt_updated=yes
+  quietly $prefix apt-get update && apt_updated=yes
 }
 
 apt_install() {
   local prefix
   have apt-get && prefix=$(root_prefix) || return 1
-  echo "setup: installing $*" >&2
-  apt_update && $prefix env DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends "$@" >&2
+  echo "setup: installing $* with apt-get" >&2
+  apt_update && quietly $prefix env DEBIAN_FRONTEND=noninteractive apt-get install -y --no-install-recommends "$@"
 }
 
 # Downloads Debian's etcd 3.4 and unpacks it under .cache. Installs nothing.
@@ -83,7 +89,7 @@ download_debian_etcd() {
   local packages=(etcd-server etcd-client) package
   # Not every machine has package lists yet, and not every list is fresh.
   (cd "$1" && apt-get download -qq "${packages[@]}" 2>/dev/null) ||
-    { apt_update && (cd "$1" && apt-get download -qq "${packages[@]}"); } || return 1
+    { apt_update && (cd "$1" && quietly apt-get download "${packages[@]}"); } || return 1
   for package in "$1"/*.deb; do
     dpkg-deb -x "$package" "$1/root" || return 1
   done
@@ -119,23 +125,23 @@ has_python() { have python3; }
 
 thing required "Rust $msrv or newer" has_rust none \
   "install it with rustup (rustup.rs), or run: rustup update stable"
-thing required "cargo clippy and cargo fmt" has_rust_tools "rustup component add clippy rustfmt" \
+thing required "cargo clippy and cargo fmt" has_rust_tools "quietly rustup component add clippy rustfmt" \
   "run: rustup component add clippy rustfmt"
 thing required "C compiler (cc)" has_cc "apt_install gcc libc6-dev" \
-  "install gcc (Debian: apt-get install gcc libc6-dev)"
+  "install gcc (Debian: apt-get install gcc libc6-dev, which make does itself if it may)"
 thing required "protoc" has_protoc "apt_install protobuf-compiler" \
-  "install the protocol buffer compiler (Debian: apt-get install protobuf-compiler), or put protoc on the PATH"
+  "install it (Debian: apt-get install protobuf-compiler, which make does itself if it may), or put a protoc on the PATH"
 if wants demo test; then
   thing required "etcd, or Go to build one" has_etcd unpack_debian_etcd \
     "install Go (go.dev), put an etcd on the PATH, or name one in LEASEHOLD_ETCD"
 fi
 if wants test; then
   thing required "Python 3" has_python "apt_install python3" \
-    "install Python 3 (Debian: apt-get install python3); the test summary uses its standard library"
+    "install it (Debian: apt-get install python3); the test summary uses its standard library"
   thing required "Go" has_go none \
-    "install Go (go.dev); the tests build etcd 3.5, 3.6 and 3.7 with it, once"
-  thing optional "etcd 3.4 of Debian" has_etcd_3_4 unpack_debian_etcd \
-    "not to be had here without apt-get; the tests on 3.4 will be skipped and counted as skipped"
+    "install it (go.dev); the tests build etcd 3.5, 3.6 and 3.7 with it, once"
+  thing optional "etcd 3.4" has_etcd_3_4 unpack_debian_etcd \
+    "make test unpacks the package of Debian 12, where there is one; without it the tests on 3.4 are skipped and counted so"
 fi
 
 if [ "$missing" -gt 0 ]; then
