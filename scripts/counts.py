@@ -1,7 +1,7 @@
 """Reads how many tests passed, failed and were skipped from what a test runner printed.
 
 Every runner says it in closing lines of its own; this is the one place that knows them all.
-A test that finds out by itself that it cannot run prints a line `SKIPPED <what>: <why>`.
+A test that finds out by itself that it, or a part of it, cannot run prints a line `SKIPPED <what>: <why>`.
 """
 
 import re
@@ -37,8 +37,10 @@ CARGO = re.compile(r"^test result: \w+\. (\d+) passed; (\d+) failed; (\d+) ignor
 CARGO_IGNORED = re.compile(r"^test (\S+)(?: - .*)? \.\.\. ignored(?:, (.*))?$", re.MULTILINE)
 # Our own runners: conformance, and whatever comes later.
 OURS = re.compile(r"^(\d+) passed, (\d+) failed, (\d+) skipped$", re.MULTILINE)
-# A test of `cargo test` that could not run: cargo counts it as passed, we do not.
-SKIPPED = re.compile(r"^SKIPPED (\S.*?): (\S.*)$", re.MULTILINE)
+# Printed by a test that could not run, wholly or in part.
+SKIPPED = re.compile(r"^SKIPPED (\S.*?): (\S.*)$")
+# `cargo test -- --show-output` shows under such a line what a test printed that passed.
+OUTPUT_OF = re.compile(r"^---- (\S.*) stdout ----$")
 # Python's unittest: the total, then the failures and skips among them.
 UNITTEST = re.compile(r"^Ran (\d+) tests? in .*\n\n(?:OK|FAILED)(?: \((.*)\))?$", re.MULTILINE)
 # The lines that name a failed test, for those who look at a failed stage.
@@ -53,21 +55,35 @@ def failures(text: str) -> list[str]:
 def read(text: str) -> Counts:
     """Adds up every closing line in `text`."""
     counts = Counts()
-    in_cargo = False
     for passed, failed, ignored in CARGO.findall(text):
-        in_cargo = True
         counts.add(Counts(int(passed), int(failed), int(ignored)))
     counts.reasons += [f"{name}: {why or 'no reason given'}" for name, why in CARGO_IGNORED.findall(text)]
     for passed, failed, skipped in OURS.findall(text):
         counts.add(Counts(int(passed), int(failed), int(skipped)))
-    skips = [f"{what}: {why}" for what, why in SKIPPED.findall(text)]
-    counts.reasons += skips
-    if in_cargo:
-        counts.passed -= len(skips)
-        counts.skipped += len(skips)
+    read_skips(text, counts)
     for ran, details in UNITTEST.findall(text):
         told = {name: int(number) for name, number in re.findall(r"(\w+)=(\d+)", details)}
         failed = told.get("failures", 0) + told.get("errors", 0)
         skipped = told.get("skipped", 0)
         counts.add(Counts(int(ran) - failed - skipped, failed, skipped))
     return counts
+
+
+def read_skips(text: str, counts: Counts) -> None:
+    """Collects why tests were skipped, and takes back that cargo counted them as passed."""
+    # The test whose output this is, if it passed; a failed one stays failed, whatever it skipped.
+    test, passed, already = None, True, False
+    for line in text.splitlines():
+        if line in ("successes:", "failures:"):
+            test, passed = None, line == "successes:"
+        elif line.startswith("test result: "):
+            test, passed = None, True
+        elif output_of := OUTPUT_OF.match(line):
+            test, already = output_of.group(1), False
+        elif skip := SKIPPED.match(line):
+            where = f"{test}: " if test else ""
+            counts.reasons.append(f"{where}{skip.group(1)}: {skip.group(2)}")
+            if test and passed and not already:
+                counts.passed -= 1
+                counts.skipped += 1
+                already = True

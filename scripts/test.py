@@ -38,7 +38,7 @@ STAGES = [
     Stage("lint-format", "check", ["cargo", "fmt", "--all", "--check"]),
     Stage("lint-clippy", "check", ["cargo", "clippy", "--workspace", "--all-targets", "--", "-D", "warnings"]),
     Stage("lint-doc", "check", ["cargo", "doc", "--workspace", "--no-deps"], {"RUSTDOCFLAGS": "-D warnings"}),
-    Stage("workspace", "tests", ["cargo", "test", "--workspace", "--no-fail-fast"]),
+    Stage("workspace", "tests", ["cargo", "test", "--workspace", "--no-fail-fast", "--", "--show-output"]),
 ]
 
 

@@ -30,12 +30,21 @@ class ReadsClosingLines(unittest.TestCase):
 
     def test_a_test_that_skips_itself_does_not_count_as_passed(self):
         text = (
-            "SKIPPED wire::on_3_4: there is no etcd 3.4 here\n"
+            "test a ... ok\ntest b ... ok\n\nsuccesses:\n\n"
+            "---- a stdout ----\nsome words\nSKIPPED etcd 3.4: it is not here\nSKIPPED etcd 3.5: there is no Go\n\n"
+            "---- b stdout ----\nsome words\n\nsuccesses:\n    a\n    b\n\n"
             "test result: ok. 2 passed; 0 failed; 0 ignored; 0 measured; 0 filtered out; finished in 0.01s\n"
         )
         read = counts.read(text)
         self.assertEqual(str(read), "1 passed, 0 failed, 1 skipped")
-        self.assertEqual(read.reasons, ["wire::on_3_4: there is no etcd 3.4 here"])
+        self.assertEqual(read.reasons, ["a: etcd 3.4: it is not here", "a: etcd 3.5: there is no Go"])
+
+    def test_a_failed_test_stays_failed_whatever_it_skipped(self):
+        text = (
+            "failures:\n\n---- a stdout ----\nSKIPPED etcd 3.4: it is not here\nassertion failed\n\nfailures:\n    a\n\n"
+            "test result: FAILED. 3 passed; 1 failed; 0 ignored; 0 measured; 0 filtered out; finished in 0.01s\n"
+        )
+        self.assertEqual(str(counts.read(text)), "3 passed, 1 failed, 0 skipped")
 
     def test_our_own_runners_count_their_skips_themselves(self):
         text = "SKIPPED fork (java): not built\n5 passed, 1 failed, 1 skipped\n"
