@@ -1,0 +1,288 @@
+//! How to reach a cluster: checked at the door, so that what can be known to be wrong is told before the first call.
+
+use std::{fmt, time::Duration};
+
+use rustls::RootCertStore;
+use rustls::pki_types::{CertificateDer, PrivateKeyDer, pem::PemObject};
+use tonic::transport::{Certificate, ClientTlsConfig, Endpoint, Identity, Uri};
+
+use super::endpoints::MOST_ENDPOINTS;
+use crate::error::{Code, Error, Result};
+
+/// How often an HTTP/2 ping asks whether a connection still lives. etcd closes connections that are pinged more often than
+/// every 5 seconds.
+const PING_INTERVAL: Duration = Duration::from_secs(10);
+
+/// How long a ping may stay unanswered before its connection counts as broken.
+const PING_TIMEOUT: Duration = Duration::from_secs(3);
+
+/// How to reach an etcd cluster, and as whom.
+#[derive(Clone)]
+pub struct EtcdConfig {
+    /// The client URLs of the members, at most 64: `http://host:port`, `https://host:port`, or `host:port`, which means `https` if
+    /// [`EtcdConfig::tls`] is given and `http` otherwise. The first one is tried first.
+    pub endpoints: Vec<String>,
+    /// What TLS needs to know. `https` endpoints work without it if a CA that this machine trusts has signed their certificates.
+    pub tls: Option<TlsConfig>,
+    /// User and password, where etcd asks for them.
+    pub login: Option<(String, String)>,
+    /// How long opening a connection may take, once for TCP and once for TLS. The time limit of the call counts as well.
+    pub connect_timeout: Duration,
+}
+
+/// Certificates and keys for TLS, in PEM.
+#[derive(Clone, Default)]
+pub struct TlsConfig {
+    /// The certificates of the CAs that may have signed the server's certificate; `None` means those that this machine trusts.
+    pub ca: Option<Vec<u8>>,
+    /// Our certificate, followed by intermediate ones where there are any, and its private key.
+    pub identity: Option<(Vec<u8>, Vec<u8>)>,
+    /// The name that the server's certificate must bear, where it differs from the host of the endpoint.
+    pub domain_name: Option<String>,
+}
+
+impl fmt::Debug for EtcdConfig {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("EtcdConfig")
+            .field("endpoints", &self.endpoints)
+            .field("tls", &self.tls)
+            .field("user", &self.login.as_ref().map(|(user, _)| user))
+            .field("connect_timeout", &self.connect_timeout)
+            .finish_non_exhaustive()
+    }
+}
+
+impl fmt::Debug for TlsConfig {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("TlsConfig")
+            .field("ca", &self.ca.is_some())
+            .field("identity", &self.identity.is_some())
+            .field("domain_name", &self.domain_name)
+            .finish()
+    }
+}
+
+fn invalid(message: impl Into<String>) -> Error {
+    Error::new(Code::InvalidArgument, message)
+}
+
+impl EtcdConfig {
+    /// The endpoints, each with its URL in the one form in which messages name it.
+    pub(super) fn build(&self) -> Result<Vec<(String, Endpoint)>> {
+        if self.connect_timeout.is_zero() {
+            return Err(invalid("the connect timeout is zero; give it at least some milliseconds"));
+        }
+        if self.login.as_ref().is_some_and(|(user, _)| user.is_empty()) {
+            return Err(invalid("the user name is empty; leave user and password out where etcd asks for none"));
+        }
+        let mut urls = Vec::new();
+        for endpoint in &self.endpoints {
+            let url = self.url(endpoint)?;
+            if !urls.contains(&url) {
+                urls.push(url);
+            }
+        }
+        if urls.is_empty() {
+            return Err(invalid("no endpoint was given; name at least one, such as http://127.0.0.1:2379"));
+        }
+        if urls.len() > MOST_ENDPOINTS {
+            return Err(invalid(format!("{} endpoints were given; the most is {MOST_ENDPOINTS}", urls.len())));
+        }
+        let secure = urls.iter().filter(|url| url.scheme_str() == Some("https")).count();
+        if secure != 0 && secure != urls.len() {
+            return Err(invalid("some endpoints are https:// and some http://; make them all alike"));
+        }
+        if self.tls.is_some() && secure == 0 {
+            return Err(invalid("TLS options were given, but the endpoints are http://; write https://"));
+        }
+        let tls =
+            if secure == 0 { None } else { Some(self.tls.clone().unwrap_or_default().build(self.connect_timeout)?) };
+        urls.into_iter().map(|url| self.endpoint(url, tls.as_ref())).collect()
+    }
+
+    /// One endpoint as a URL of scheme, host and port.
+    fn url(&self, endpoint: &str) -> Result<Uri> {
+        let text = endpoint.trim().trim_end_matches('/');
+        // Whatever stands before an @ may be a password and is not repeated.
+        if text.contains('@') {
+            return Err(invalid(
+                "an endpoint holds user information before an @; give user and password as options of their own",
+            ));
+        }
+        let wrong = |what: &str| {
+            invalid(format!("the endpoint {endpoint:?} {what}; write http://host:port or https://host:port"))
+        };
+        if text.is_empty() {
+            return Err(wrong("is empty"));
+        }
+        let scheme = if self.tls.is_some() { "https" } else { "http" };
+        let full = if text.contains("://") { text.to_owned() } else { format!("{scheme}://{text}") };
+        let url: Uri = full.parse().map_err(|_| wrong("is not a URL"))?;
+        match url.scheme_str() {
+            Some("http" | "https") => {}
+            _ => return Err(wrong("has a scheme other than http and https")),
+        }
+        if url.host().is_none_or(str::is_empty) {
+            return Err(wrong("names no host"));
+        }
+        match url.port_u16() {
+            None => return Err(wrong("names no port (etcd's is 2379)")),
+            Some(0) => return Err(wrong("names port 0")),
+            Some(_) => {}
+        }
+        if url.path_and_query().is_some_and(|rest| rest.as_str() != "/") {
+            return Err(wrong("has a path or a query"));
+        }
+        Ok(url)
+    }
+
+    fn endpoint(&self, url: Uri, tls: Option<&ClientTlsConfig>) -> Result<(String, Endpoint)> {
+        let name = url.to_string().trim_end_matches('/').to_owned();
+        let mut endpoint = Endpoint::from(url)
+            .user_agent(concat!("leasehold/", env!("CARGO_PKG_VERSION")))
+            .map_err(|error| Error::new(Code::Internal, format!("the user agent is malformed: {error}")))?
+            .connect_timeout(self.connect_timeout)
+            .tcp_nodelay(true)
+            .http2_keep_alive_interval(PING_INTERVAL)
+            .keep_alive_timeout(PING_TIMEOUT)
+            .keep_alive_while_idle(true);
+        if let Some(tls) = tls {
+            endpoint = endpoint.tls_config(tls.clone()).map_err(|error| {
+                let cause = std::error::Error::source(&error).map_or_else(|| error.to_string(), ToString::to_string);
+                invalid(format!("the TLS options cannot be used for {name}: {cause}"))
+            })?;
+        }
+        Ok((name, endpoint))
+    }
+}
+
+impl TlsConfig {
+    /// Reads the PEM. tonic would take text without any certificate for an empty list and fail at the first connection.
+    fn build(&self, timeout: Duration) -> Result<ClientTlsConfig> {
+        let mut config = ClientTlsConfig::new().timeout(timeout);
+        match &self.ca {
+            Some(pem) => {
+                let mut roots = RootCertStore::empty();
+                for certificate in certificates(pem, "CA certificate")? {
+                    let unusable = |error| invalid(format!("the CA certificate cannot be used: {error}"));
+                    roots.add(certificate).map_err(unusable)?;
+                }
+                config = config.ca_certificate(Certificate::from_pem(pem));
+            }
+            None => config = config.with_native_roots(),
+        }
+        if let Some((certificate, key)) = &self.identity {
+            certificates(certificate, "client certificate")?;
+            PrivateKeyDer::from_pem_slice(key)
+                .map_err(|_| invalid("the client key holds no private key in PEM (-----BEGIN … PRIVATE KEY-----)"))?;
+            config = config.identity(Identity::from_pem(certificate, key));
+        }
+        if let Some(name) = &self.domain_name {
+            config = config.domain_name(name);
+        }
+        Ok(config)
+    }
+}
+
+/// The certificates in `pem`, of which there must be one.
+fn certificates(pem: &[u8], what: &str) -> Result<Vec<CertificateDer<'static>>> {
+    let found: std::result::Result<Vec<_>, _> = CertificateDer::pem_slice_iter(pem).collect();
+    match found {
+        Ok(found) if !found.is_empty() => Ok(found),
+        Ok(_) => Err(invalid(format!("the {what} holds no certificate in PEM (-----BEGIN CERTIFICATE-----)"))),
+        Err(error) => Err(invalid(format!("the {what} is not valid PEM: {error}"))),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn config(endpoints: &[&str]) -> EtcdConfig {
+        EtcdConfig {
+            endpoints: endpoints.iter().map(ToString::to_string).collect(),
+            tls: None,
+            login: None,
+            connect_timeout: Duration::from_secs(2),
+        }
+    }
+
+    fn names(config: &EtcdConfig) -> Vec<String> {
+        config.build().unwrap().into_iter().map(|(name, _)| name).collect()
+    }
+
+    fn refusal(config: &EtcdConfig) -> String {
+        let error = config.build().unwrap_err();
+        assert_eq!(error.code(), Code::InvalidArgument);
+        error.message().to_owned()
+    }
+
+    #[test]
+    fn urls_and_host_port_are_accepted_and_named_alike() {
+        assert_eq!(
+            names(&config(&[" http://127.0.0.1:2379/ ", "localhost:1", "[::1]:2"])),
+            ["http://127.0.0.1:2379", "http://localhost:1", "http://[::1]:2",]
+        );
+        assert_eq!(names(&config(&["a:1", "http://a:1/", "b:1"])), ["http://a:1", "http://b:1"], "once each");
+        let secure = EtcdConfig { tls: Some(TlsConfig::default()), ..config(&["a:1", "https://b:1"]) };
+        assert_eq!(names(&secure), ["https://a:1", "https://b:1"]);
+    }
+
+    #[test]
+    fn what_is_wrong_with_an_endpoint_is_said() {
+        for (endpoint, words) in [
+            ("", "is empty"),
+            ("http://", "not a URL"),
+            ("http://a b:1", "not a URL"),
+            ("localhost", "names no port"),
+            ("http://localhost", "names no port"),
+            ("a:99999", "not a URL"),
+            ("a:0", "port 0"),
+            ("ftp://a:1", "scheme"),
+            ("unix:///tmp/etcd.sock", "scheme"),
+            ("http://a:1/v3", "path"),
+            ("http://a:1?x=y", "path or a query"),
+        ] {
+            let message = refusal(&config(&[endpoint]));
+            assert!(message.contains(words), "{endpoint}: {message}");
+        }
+        assert!(refusal(&config(&[])).contains("no endpoint"));
+        assert!(refusal(&config(&["http://a:1", "https://b:1"])).contains("alike"));
+        let many: Vec<String> = (1..=65).map(|port| format!("a:{port}")).collect();
+        let many: Vec<&str> = many.iter().map(String::as_str).collect();
+        assert!(refusal(&config(&many)).contains("the most is 64"));
+    }
+
+    #[test]
+    fn a_password_is_never_repeated() {
+        let message = refusal(&config(&["http://root:hunter2@a:1"]));
+        assert!(message.contains("user and password") && !message.contains("hunter2"), "{message}");
+        let login = EtcdConfig { login: Some(("root".into(), "hunter2".into())), ..config(&["a:1"]) };
+        let debug = format!("{login:?}");
+        assert!(debug.contains("root") && !debug.contains("hunter2"), "{debug}");
+        let tls = TlsConfig { identity: Some((b"c".to_vec(), b"hunter2".to_vec())), ..TlsConfig::default() };
+        assert!(!format!("{tls:?}").contains("hunter2"));
+    }
+
+    #[test]
+    fn options_that_cannot_work_are_refused() {
+        assert!(
+            refusal(&EtcdConfig { connect_timeout: Duration::ZERO, ..config(&["a:1"]) }).contains("connect timeout")
+        );
+        assert!(
+            refusal(&EtcdConfig { login: Some(("".into(), "x".into())), ..config(&["a:1"]) }).contains("user name")
+        );
+        let with = |tls| EtcdConfig { tls: Some(tls), ..config(&["https://a:1"]) };
+        let plain = EtcdConfig { tls: Some(TlsConfig::default()), ..config(&["http://a:1"]) };
+        assert!(refusal(&plain).contains("write https://"));
+        let no_ca = with(TlsConfig { ca: Some(b"hello".to_vec()), ..TlsConfig::default() });
+        assert!(refusal(&no_ca).contains("CA certificate holds no certificate"));
+        let cut = b"-----BEGIN CERTIFICATE-----\nAAAA\n".to_vec();
+        assert!(refusal(&with(TlsConfig { ca: Some(cut), ..TlsConfig::default() })).contains("CA certificate"));
+        let empty = b"-----BEGIN CERTIFICATE-----\nAAAA\n-----END CERTIFICATE-----\n".to_vec();
+        let unusable = refusal(&with(TlsConfig { ca: Some(empty), ..TlsConfig::default() }));
+        assert!(unusable.contains("cannot be used"), "{unusable}");
+        let no_key = TlsConfig { identity: Some((b"x".to_vec(), b"y".to_vec())), ..TlsConfig::default() };
+        assert!(refusal(&with(no_key)).contains("client certificate"));
+    }
+}
