@@ -30,11 +30,17 @@ use etcd_client::proto::{
 };
 use tokio::time::Instant;
 
-use self::{cluster::Cluster, errors::Phase};
+use self::{
+    cluster::{Call, Cluster},
+    errors::Phase,
+};
 use super::{RenewalStream, Reply, ReplyBody, Request, Store, StoreError, StoreFuture, WatchStream};
 use crate::error::Result;
 
 pub use self::config::{EtcdConfig, TlsConfig};
+
+/// The longest time limit that makes a difference; the clock cannot add every duration.
+const LONGEST: Duration = Duration::from_secs(365 * 24 * 3600);
 
 /// A store that is a real etcd cluster. Cheap to clone; clones share connections and the token.
 #[derive(Clone)]
@@ -62,7 +68,7 @@ impl fmt::Debug for EtcdStore {
 impl Store for EtcdStore {
     fn call(&self, request: Request, timeout: Duration) -> StoreFuture<Reply> {
         let cluster = Arc::clone(&self.cluster);
-        Box::pin(async move { call(&cluster, request, Instant::now() + timeout).await })
+        Box::pin(async move { call(&cluster, request, Instant::now() + timeout.min(LONGEST)).await })
     }
 
     fn renewals(&self, hedge: u32) -> RenewalStream {
@@ -75,34 +81,34 @@ impl Store for EtcdStore {
 }
 
 async fn call(cluster: &Arc<Cluster>, request: Request, deadline: Instant) -> std::result::Result<Reply, StoreError> {
+    let reads = |path| Call { path, effect: Phase::Read, deadline };
+    let writes = |path| Call { path, effect: Phase::Write, deadline };
     let (header, body) = match request {
         Request::Txn(txn) => {
-            let effect = if convert::only_reads(&txn) { Phase::Read } else { Phase::Write };
-            let message = || convert::txn(&txn);
-            let reply: PbTxnResponse = cluster.call("/etcdserverpb.KV/Txn", message, effect, deadline).await?;
+            let path = "/etcdserverpb.KV/Txn";
+            let call = if convert::only_reads(&txn) { reads(path) } else { writes(path) };
+            let reply: PbTxnResponse = cluster.call(call, || convert::txn(&txn)).await?;
             (reply.header, ReplyBody::Txn(convert::txn_reply(reply)?))
         }
         Request::Range(range) => {
-            let message = || convert::range(&range);
-            let reply: PbRangeResponse = cluster.call("/etcdserverpb.KV/Range", message, Phase::Read, deadline).await?;
+            let reply: PbRangeResponse =
+                cluster.call(reads("/etcdserverpb.KV/Range"), || convert::range(&range)).await?;
             (reply.header, ReplyBody::Range(convert::range_reply(reply)))
         }
         Request::LeaseGrant { lease, ttl } => {
             let message = || PbLeaseGrantRequest { id: lease.0, ttl };
-            let path = "/etcdserverpb.Lease/LeaseGrant";
-            let reply: PbLeaseGrantResponse = cluster.call(path, message, Phase::Write, deadline).await?;
+            let reply: PbLeaseGrantResponse = cluster.call(writes("/etcdserverpb.Lease/LeaseGrant"), message).await?;
             (reply.header, ReplyBody::LeaseGrant { ttl: reply.ttl })
         }
         Request::LeaseRevoke { lease } => {
             let message = || PbLeaseRevokeRequest { id: lease.0 };
-            let path = "/etcdserverpb.Lease/LeaseRevoke";
-            let reply: PbLeaseRevokeResponse = cluster.call(path, message, Phase::Write, deadline).await?;
+            let reply: PbLeaseRevokeResponse = cluster.call(writes("/etcdserverpb.Lease/LeaseRevoke"), message).await?;
             (reply.header, ReplyBody::LeaseRevoke)
         }
         Request::LeaseTimeToLive { lease } => {
             let message = || PbLeaseTimeToLiveRequest { id: lease.0, keys: true };
-            let path = "/etcdserverpb.Lease/LeaseTimeToLive";
-            let reply: PbLeaseTimeToLiveResponse = cluster.call(path, message, Phase::Read, deadline).await?;
+            let reply: PbLeaseTimeToLiveResponse =
+                cluster.call(reads("/etcdserverpb.Lease/LeaseTimeToLive"), message).await?;
             (reply.header, convert::time_to_live_reply(reply))
         }
     };

@@ -56,6 +56,16 @@ struct Member {
     greeted: AtomicBool,
 }
 
+/// One kind of unary call, and until when an answer is wanted.
+#[derive(Clone, Copy)]
+pub(super) struct Call {
+    /// gRPC path.
+    pub(super) path: &'static str,
+    /// [`Phase::Write`] or [`Phase::Read`]: what it has come to when it was sent.
+    pub(super) effect: Phase,
+    pub(super) deadline: Instant,
+}
+
 /// The members of a cluster.
 pub(super) struct Cluster {
     members: Vec<Member>,
@@ -185,50 +195,48 @@ impl Cluster {
         client.streaming(request, PathAndQuery::from_static(path), codec).await.map(Response::into_inner)
     }
 
-    /// One exchange with one endpoint, which must have taken the request within `share` and answered before `deadline`.
+    /// One exchange with one endpoint, which must have taken the request within `share` and answered before the call's
+    /// deadline.
     async fn attempt<Q, R>(
         &self,
         index: usize,
-        path: &'static str,
+        call: Call,
         message: Q,
         token: Option<&MetadataValue<Ascii>>,
-        effect: Phase,
         share: Duration,
-        deadline: Instant,
     ) -> std::result::Result<R, Failure>
     where
         Q: Message + Unpin + 'static,
         R: Message + Default + 'static,
     {
         let flight = Arc::new(Flight::default());
-        let mut call = std::pin::pin!(self.send(index, path, unary_request(message, Arc::clone(&flight), token)));
+        let request = unary_request(message, Arc::clone(&flight), token);
+        let mut exchange = std::pin::pin!(self.send(index, call.path, request));
         let name = self.name(index);
-        let taken_by = deadline.min(Instant::now() + share);
-        let mut outcome = timeout_at(taken_by, &mut call).await;
+        let taken_by = call.deadline.min(Instant::now() + share);
+        let mut outcome = timeout_at(taken_by, &mut exchange).await;
         if outcome.is_err() {
             if flight.abandon() {
                 return Err(Failure::timeout(name, Phase::Unsent));
             }
-            outcome = timeout_at(deadline, &mut call).await;
+            outcome = timeout_at(call.deadline, &mut exchange).await;
         }
         match outcome {
             Ok(Ok(reply)) => Ok(reply),
             Ok(Err(status)) => {
-                let phase = if flight.abandon() { Phase::Unsent } else { effect };
+                let phase = if flight.abandon() { Phase::Unsent } else { call.effect };
                 Err(Failure::classify(name, &status, phase))
             }
-            Err(_) => Err(Failure::timeout(name, effect)),
+            Err(_) => Err(Failure::timeout(name, call.effect)),
         }
     }
 
     /// Goes through the endpoints, the best first, as long as the request surely had no effect.
     async fn round<Q, R>(
         self: &Arc<Self>,
-        path: &'static str,
+        call: Call,
         message: impl Fn() -> Q,
         token: Option<&MetadataValue<Ascii>>,
-        effect: Phase,
-        deadline: Instant,
     ) -> std::result::Result<R, Failure>
     where
         Q: Message + Unpin + 'static,
@@ -238,14 +246,14 @@ impl Cluster {
         let mut failures: Vec<Failure> = Vec::new();
         loop {
             let next = self.endpoints().best(clock::now(), tried);
-            let remaining = deadline.saturating_duration_since(Instant::now());
+            let remaining = call.deadline.saturating_duration_since(Instant::now());
             let index = match next {
                 Some(index) if failures.is_empty() || !remaining.is_zero() => index,
                 _ => return Err(combine(failures)),
             };
             tried.insert(index);
             let share = remaining / (self.members.len() + 1 - tried.len()) as u32;
-            match self.attempt(index, path, message(), token, effect, share, deadline).await {
+            match self.attempt(index, call, message(), token, share).await {
                 Ok(reply) => {
                     self.answered(index);
                     return Ok(reply);
@@ -264,16 +272,14 @@ impl Cluster {
     }
 
     /// A unary call: sent once, unless it surely had no effect where it was sent. `message` makes the request, anew for every
-    /// endpoint that is asked; `effect` says whether it writes.
+    /// endpoint that is asked.
     ///
     /// # Errors
     /// The failure of the endpoint that may have applied it, or the failures of all.
     pub(super) async fn call<Q, R>(
         self: &Arc<Self>,
-        path: &'static str,
+        call: Call,
         message: impl Fn() -> Q,
-        effect: Phase,
-        deadline: Instant,
     ) -> std::result::Result<R, StoreError>
     where
         Q: Message + Unpin + 'static,
@@ -281,8 +287,8 @@ impl Cluster {
     {
         let mut renewed = false;
         loop {
-            let pass = self.pass(deadline).await?;
-            match self.round(path, &message, pass.token.as_ref(), effect, deadline).await {
+            let pass = self.pass(call.deadline).await?;
+            match self.round(call, &message, pass.token.as_ref()).await {
                 Ok(reply) => return Ok(reply),
                 Err(failure) if failure.next == Next::NewToken && !renewed && self.auth.refuse(&pass) => renewed = true,
                 Err(failure) => return Err(failure.error),
@@ -322,8 +328,8 @@ impl Cluster {
         let mut untried = self.members.len();
         loop {
             untried = untried.saturating_sub(1);
-            let deadline = Instant::now() + LOGIN_TIMEOUT;
-            let failure = match self.round(PATH, message, None, Phase::Read, deadline).await {
+            let call = Call { path: PATH, effect: Phase::Read, deadline: Instant::now() + LOGIN_TIMEOUT };
+            let failure = match self.round(call, message, None).await {
                 Ok(PbAuthenticateResponse { token, .. }) => {
                     let unusable =
                         |_| StoreError::refused(ErrorKind::Internal, "etcd's token cannot be sent in a header");

@@ -102,7 +102,7 @@ impl EtcdConfig {
 
     /// One endpoint as a URL of scheme, host and port.
     fn url(&self, endpoint: &str) -> Result<Uri> {
-        let text = endpoint.trim().trim_end_matches('/');
+        let text = endpoint.trim();
         // Whatever stands before an @ may be a password and is not repeated.
         if text.contains('@') {
             return Err(invalid(
@@ -125,10 +125,8 @@ impl EtcdConfig {
         if url.host().is_none_or(str::is_empty) {
             return Err(wrong("names no host"));
         }
-        match url.port_u16() {
-            None => return Err(wrong("names no port (etcd's is 2379)")),
-            Some(0) => return Err(wrong("names port 0")),
-            Some(_) => {}
+        if matches!(url.port_u16(), None | Some(0)) {
+            return Err(wrong("names no port (etcd's is 2379)"));
         }
         if url.path_and_query().is_some_and(|rest| rest.as_str() != "/") {
             return Err(wrong("has a path or a query"));
@@ -236,10 +234,10 @@ mod tests {
             ("http://a b:1", "not a URL"),
             ("localhost", "names no port"),
             ("http://localhost", "names no port"),
-            ("a:99999", "not a URL"),
-            ("a:0", "port 0"),
+            ("a:99999", "names no port"),
+            ("a:0", "names no port"),
             ("ftp://a:1", "scheme"),
-            ("unix:///tmp/etcd.sock", "scheme"),
+            ("unix:///tmp/etcd.sock", "not a URL"),
             ("http://a:1/v3", "path"),
             ("http://a:1?x=y", "path or a query"),
         ] {

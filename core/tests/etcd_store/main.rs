@@ -1,0 +1,86 @@
+//! The store on a real etcd: every request and reply, the streams, and what happens when members, tokens or certificates fail.
+
+mod streams;
+mod unary;
+
+use std::{
+    sync::atomic::{AtomicI64, Ordering},
+    time::Duration,
+};
+
+use leasehold::store::{
+    CreateRevisionIs, Key, Keys, LeaseId, Op, Range, Reply, ReplyBody, Request, Store, StoreError, Txn, TxnReply,
+    etcd::{EtcdConfig, EtcdStore},
+};
+use leasehold_etcd::Cluster;
+use tokio::{sync::mpsc::UnboundedReceiver, time::timeout};
+
+/// The time limit of a call that is expected to be answered.
+const LIMIT: Duration = Duration::from_secs(10);
+
+/// How long a stream may take to say something that is expected.
+const PATIENCE: Duration = Duration::from_secs(20);
+
+fn config(endpoints: Vec<String>) -> EtcdConfig {
+    EtcdConfig { endpoints, tls: None, login: None, connect_timeout: Duration::from_secs(2) }
+}
+
+fn store_at(endpoints: Vec<String>) -> EtcdStore {
+    EtcdStore::new(config(endpoints)).unwrap()
+}
+
+fn store_of(cluster: &Cluster) -> EtcdStore {
+    store_at(cluster.endpoints())
+}
+
+fn key(text: &str) -> Key {
+    Key::from(text)
+}
+
+fn put(name: &str, lease: Option<LeaseId>) -> Op {
+    Op::Put { key: key(name), value: (*b"value").into(), lease }
+}
+
+fn read(keys: Keys) -> Range {
+    Range { keys, limit: 0, keys_only: false }
+}
+
+/// Writes one key, unconditionally.
+fn write(name: &str) -> Request {
+    Request::Txn(Txn { then: vec![put(name, None)], ..Txn::default() })
+}
+
+fn range(name: &str) -> Request {
+    Request::Range(read(Keys::one(key(name))))
+}
+
+fn absent(keys: Keys) -> CreateRevisionIs {
+    CreateRevisionIs { keys, revision: 0 }
+}
+
+/// A lease id that no other test of this process uses.
+fn new_lease() -> LeaseId {
+    static NEXT: AtomicI64 = AtomicI64::new(0x7001);
+    LeaseId(NEXT.fetch_add(1, Ordering::Relaxed))
+}
+
+async fn call(store: &EtcdStore, request: Request) -> Result<Reply, StoreError> {
+    store.call(request, LIMIT).await
+}
+
+async fn txn(store: &EtcdStore, txn: Txn) -> (i64, TxnReply) {
+    let reply = call(store, Request::Txn(txn)).await.unwrap();
+    let ReplyBody::Txn(body) = reply.body else { panic!("not a transaction's reply: {:?}", reply.body) };
+    (reply.revision, body)
+}
+
+async fn grant(store: &EtcdStore, ttl: i64) -> LeaseId {
+    let lease = new_lease();
+    call(store, Request::LeaseGrant { lease, ttl }).await.unwrap();
+    lease
+}
+
+/// The next thing that a stream says.
+async fn next<T>(replies: &mut UnboundedReceiver<Result<T, StoreError>>) -> Result<T, StoreError> {
+    timeout(PATIENCE, replies.recv()).await.expect("the stream keeps silent").expect("the stream has ended")
+}
