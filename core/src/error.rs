@@ -2,6 +2,8 @@
 
 use std::fmt;
 
+use crate::store::{ErrorKind, StoreError};
+
 /// The stable number of an error. Numbers and names are the same in every language and are never reused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 #[non_exhaustive]
@@ -177,6 +179,22 @@ impl Error {
             reason.explanation()
         );
         Self { code: Code::Lost, message, reason: Some(reason) }
+    }
+
+    /// The error of an operation that failed because the store did; `what` says what was tried.
+    pub(crate) fn from_store(error: &StoreError, what: &str) -> Self {
+        let code = match error.kind {
+            ErrorKind::Unavailable => Code::Unavailable,
+            ErrorKind::Timeout => Code::DeadlineExceeded,
+            ErrorKind::Unauthenticated => Code::Unauthenticated,
+            ErrorKind::PermissionDenied => Code::PermissionDenied,
+            ErrorKind::ResourceExhausted => Code::ResourceExhausted,
+            ErrorKind::Invalid => Code::InvalidArgument,
+            ErrorKind::Unsupported => Code::Unsupported,
+            ErrorKind::Closed => Code::Closed,
+            ErrorKind::LeaseNotFound | ErrorKind::LeaseExists | ErrorKind::Internal => Code::Internal,
+        };
+        Self::new(code, format!("{what}: {error}"))
     }
 
     /// The stable code.

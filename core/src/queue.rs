@@ -1,0 +1,940 @@
+//! The queue of one name: enqueue, who is ahead, hand-off, withdraw. Sans I/O.
+//!
+//! All contenders of this client for one name live here, whoever waits for them. The order comes from [`view::View`], the
+//! transactions from [`wire`], the life of a contender from [`member`]. The algorithm is the revision-ordered queue of etcd's
+//! own `concurrency.Mutex`, with one key for each waiter and with the hand-off inside a process that `docs/design.md` §3
+//! describes: a key of ours that was released here is treated as gone while its delete is still on the way.
+
+pub mod member;
+pub mod view;
+pub mod wire;
+
+mod watching;
+
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    sync::Arc,
+    time::Duration,
+};
+
+use self::{
+    member::{Answer, Member, Mode, Phase, SessionId, Spec, Ticket},
+    view::{News, View},
+    watching::Watching,
+    wire::Prefix,
+};
+use crate::{
+    clock::Moment,
+    error::{Code, Error, LostReason},
+    store::{ErrorKind, Key, Keys, LeaseId, Reply, ReplyBody, Request, StoreError, WatchEvent, WatchId},
+};
+
+/// How long a caller that gave up waits for its key to be deleted before it is answered all the same.
+const LEAVE_GRACE: Duration = Duration::from_secs(1);
+/// How long a release waits for its delete to be confirmed before the caller is told that it goes on in the background.
+const RELEASE_GRACE: Duration = Duration::from_secs(5);
+/// Deletes in one transaction. etcd allows 128 operations by default; half of that keeps a commit short.
+const MAX_DELETES: usize = 64;
+/// How often a try steps around nested names before it queues instead, and how many of them at most.
+const MAX_TRY_ROUNDS: u32 = 2;
+
+/// Which answer a reply is.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub enum Call {
+    /// To the enqueue or try of a contender, in its round.
+    Join(Ticket, u32),
+    /// To the delete of these contenders' keys.
+    Delete(Vec<Ticket>),
+    /// To a read of the queue.
+    Read,
+}
+
+/// What a queue asks for.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub enum Effect {
+    /// Send this; answer with [`Queue::on_reply`].
+    Call(Call, Request),
+    /// Open a watch; answer with `on_watch_*`.
+    Watch(WatchId, Keys),
+    /// Close a watch.
+    Unwatch(WatchId),
+    /// The lock is this contender's: key and create revision.
+    Won(Ticket, Key, i64),
+    /// The acquire is over without the lock.
+    Failed(Ticket, Error),
+    /// The release is over; an error says what is left of it.
+    Released(Ticket, Result<(), Error>),
+    /// Assign a key: [`Queue::assign`].
+    NeedsKey(Ticket),
+    /// The key of a hold is gone, and not by us.
+    Vanished(Ticket),
+    /// This key must go, also if it appears only later; with a ticket, answer with [`Queue::on_cleaned`].
+    Clean(Key, LeaseId, Option<(Ticket, i64)>),
+    /// The fate of a transaction under this session is unknown: keys may appear later.
+    Ambiguous(SessionId),
+    /// etcd says that this session's lease does not exist.
+    LeaseGone(SessionId),
+    /// The head of the queue is ours, but its session has too little time left to hand over: renew it.
+    NeedsTime(SessionId),
+    /// A key came into the order that is none of our contenders'.
+    Stranger(Key),
+}
+
+/// What the queue must know about sessions to hand over.
+pub trait Sessions {
+    /// Whether a lock may be handed to a contender of this session now.
+    fn can_hold(&self, session: SessionId) -> bool;
+    /// A fresh id for a watch.
+    fn next_watch(&mut self) -> WatchId;
+}
+
+/// The queue of one name. After each call that changes it, [`Queue::settle`] is due.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct Queue {
+    name: Arc<str>,
+    prefix: Prefix,
+    members: BTreeMap<Ticket, Member>,
+    /// The present key of each contender.
+    keys: BTreeMap<Key, Ticket>,
+    view: View,
+    watching: Watching,
+    held: Option<Ticket>,
+    waiting: usize,
+    impatient: BTreeSet<Ticket>,
+    blocked: BTreeSet<Ticket>,
+    /// Contenders whose delete is still to be sent.
+    undeleted: Vec<Ticket>,
+    /// Whether a delete is on its way: the next ones wait for its reply and then share one commit.
+    is_deleting: bool,
+    /// Deleted keys whose deletion the view has not seen yet, by its revision.
+    gone: BTreeSet<(i64, Ticket)>,
+    wakes: BTreeSet<(Moment, Ticket)>,
+}
+
+impl Queue {
+    /// The queue of `name` below `namespace`. `recheck` is how often the order is confirmed by a read while somebody waits.
+    pub fn new(namespace: &str, name: Arc<str>, recheck: Duration) -> Self {
+        Self {
+            prefix: Prefix::new(namespace, &name),
+            name,
+            members: BTreeMap::new(),
+            keys: BTreeMap::new(),
+            view: View::default(),
+            watching: Watching::new(recheck),
+            held: None,
+            waiting: 0,
+            impatient: BTreeSet::new(),
+            blocked: BTreeSet::new(),
+            undeleted: Vec::new(),
+            is_deleting: false,
+            gone: BTreeSet::new(),
+            wakes: BTreeSet::new(),
+        }
+    }
+
+    /// The name.
+    pub fn name(&self) -> &Arc<str> {
+        &self.name
+    }
+
+    /// The keys below the name.
+    pub fn prefix(&self) -> &Prefix {
+        &self.prefix
+    }
+
+    /// Whether nothing is left to do or to remember.
+    pub fn is_idle(&self) -> bool {
+        self.members.is_empty() && !self.is_deleting && !self.view.is_on()
+    }
+
+    /// Every contender of `session`.
+    pub fn members_of(&self, session: SessionId) -> impl Iterator<Item = Ticket> {
+        self.members
+            .iter()
+            .filter(move |(_, member)| member.session.is_some_and(|(id, _)| id == session))
+            .map(|(ticket, _)| *ticket)
+    }
+
+    /// Whether `ticket` is one of ours, also if it has left but is still remembered.
+    pub fn has(&self, ticket: Ticket) -> bool {
+        self.members.contains_key(&ticket)
+    }
+
+    /// Whether `key` is that of a contender of ours that is still remembered.
+    pub fn uses(&self, key: &Key) -> bool {
+        self.keys.contains_key(key)
+    }
+
+    /// Adds a contender; it needs a key next.
+    pub fn add(&mut self, ticket: Ticket, spec: Spec, out: &mut Vec<Effect>) {
+        self.members.insert(ticket, Member::new(spec));
+        self.touch(ticket);
+        out.push(Effect::NeedsKey(ticket));
+    }
+
+    /// Whether `ticket` waits for a key.
+    pub fn needs_key(&self, ticket: Ticket) -> bool {
+        self.members.get(&ticket).is_some_and(|member| member.phase == Phase::Unkeyed)
+    }
+
+    /// Gives a contender its key and sends it into the queue.
+    pub fn assign(&mut self, ticket: Ticket, session: SessionId, lease: LeaseId, number: u64, out: &mut Vec<Effect>) {
+        if !self.needs_key(ticket) {
+            return;
+        }
+        let Some(member) = self.members.get_mut(&ticket) else { return };
+        let key = self.prefix.contender(lease, number);
+        member.session = Some((session, lease));
+        member.key = Some(key.clone());
+        self.keys.insert(key, ticket);
+        if member.spec.mode == Mode::Try {
+            let leaving = self.members.iter().filter(|(_, other)| matches!(other.phase, Phase::Leaving(_)));
+            self.set_phase(ticket, Phase::Blocked(leaving.map(|(ticket, _)| *ticket).collect()));
+            self.unblock(out);
+        } else {
+            self.send(ticket, out);
+        }
+    }
+
+    /// The caller of an acquire gave up: `error` is what it is told once its key is withdrawn.
+    /// Does nothing if the acquire is over; its guard, if it won, is released by whoever has it.
+    pub fn give_up(&mut self, now: Moment, ticket: Ticket, error: Error, out: &mut Vec<Effect>) {
+        self.leave(now, ticket, Answer::Failed(error), LEAVE_GRACE, out);
+    }
+
+    /// The holder releases. The next contender of ours may take over at once; the delete follows.
+    pub fn release(&mut self, now: Moment, ticket: Ticket, out: &mut Vec<Effect>) {
+        if self.held == Some(ticket) {
+            self.leave(now, ticket, Answer::Released, RELEASE_GRACE, out);
+        }
+    }
+
+    /// The reply to a [`Effect::Call`].
+    pub fn on_reply(
+        &mut self,
+        now: Moment,
+        call: Call,
+        result: Result<Reply, StoreError>,
+        sessions: &mut impl Sessions,
+        out: &mut Vec<Effect>,
+    ) {
+        match call {
+            Call::Join(ticket, round) => self.on_joined(now, ticket, round, result, sessions, out),
+            Call::Delete(tickets) => self.on_deleted(tickets, result, out),
+            Call::Read => self.on_read(now, result, out),
+        }
+    }
+
+    /// A watch stands.
+    pub fn on_watch_created(&mut self, id: WatchId, out: &mut Vec<Effect>) {
+        let mut wants = Vec::new();
+        self.view.on_created(id, &mut wants);
+        self.pass_on(wants, out);
+    }
+
+    /// A watch told of changes.
+    pub fn on_watch_events(&mut self, events: Vec<WatchEvent>, out: &mut Vec<Effect>) {
+        let mut news = Vec::new();
+        self.view.on_events(&self.prefix, events, &mut news);
+        if !news.is_empty() && self.watching.is_crowd() {
+            // Only the nearest contender ahead is watched: whether others stand there, a read tells.
+            self.view.open_gap();
+        }
+        self.take_in(news, out);
+    }
+
+    /// A watch ended.
+    pub fn on_watch_broken(&mut self, now: Moment, id: WatchId, out: &mut Vec<Effect>) {
+        if self.view.on_broken(id).is_some() {
+            self.watching.pause(now);
+            if self.watching.is_crowd() {
+                let mut wants = Vec::new();
+                self.view.drop_watches(&mut wants);
+                self.pass_on(wants, out);
+            }
+        }
+    }
+
+    /// The cleaner is done with the key of a contender that left: it is gone as of `revision`, or died with its lease (`None`).
+    pub fn on_cleaned(&mut self, ticket: Ticket, revision: Option<i64>, out: &mut Vec<Effect>) {
+        let Some(Phase::Leaving(answer)) = self.members.get(&ticket).map(|member| member.phase.clone()) else { return };
+        let answer = match (answer, revision) {
+            (Answer::Released, None) => {
+                out.push(Effect::Released(ticket, Err(Error::lost(&self.name, LostReason::Expired))));
+                Answer::Told
+            }
+            (answer, _) => answer,
+        };
+        self.answer(ticket, answer, out);
+        self.set_phase(ticket, Phase::Gone(revision.unwrap_or_default()));
+        self.unblock(out);
+    }
+
+    /// The session is lost: its keys are dead. Waiters queue again or fail; holds are over and forgotten.
+    pub fn on_session_lost(&mut self, session: SessionId, reason: LostReason, out: &mut Vec<Effect>) {
+        for ticket in self.members_of(session).collect::<Vec<_>>() {
+            match &self.members[&ticket].phase {
+                Phase::Held(_) => self.remove(ticket),
+                Phase::Sending { ending: Some(answer) } => {
+                    let answer = answer.clone();
+                    self.answer(ticket, answer, out);
+                    self.remove(ticket);
+                }
+                Phase::Leaving(_) | Phase::Gone(_) => {} // the cleaner, or the delete on its way, ends them
+                _ => self.requeue(ticket, reason, out),
+            }
+        }
+    }
+
+    /// The client closes: every acquire fails, every release is done as far as its caller is concerned.
+    /// The keys end with the leases.
+    pub fn close(mut self, out: &mut Vec<Effect>) {
+        let closed = || Error::new(Code::Closed, "the client was closed while this acquire was waiting");
+        for (ticket, member) in std::mem::take(&mut self.members) {
+            match member.phase {
+                Phase::Held(_) | Phase::Gone(_) => {}
+                Phase::Leaving(answer) | Phase::Sending { ending: Some(answer) } => self.answer(ticket, answer, out),
+                _ => out.push(Effect::Failed(ticket, closed())),
+            }
+        }
+        let mut wants = Vec::new();
+        self.view.drop_watches(&mut wants);
+        self.pass_on(wants, out);
+    }
+
+    /// When [`Queue::tick`] has something to do.
+    pub fn wake(&self) -> Option<Moment> {
+        let members = self.wakes.first().map(|(at, _)| *at);
+        members.into_iter().chain(self.watching.wake(self.held_since(), self.waiting)).min()
+    }
+
+    /// Lets time pass: wait limits, repeated transactions, answers that are due, re-checks.
+    pub fn tick(&mut self, now: Moment, out: &mut Vec<Effect>) {
+        while self.wakes.first().is_some_and(|(at, _)| *at <= now) {
+            if let Some((_, ticket)) = self.wakes.pop_first() {
+                self.on_wake(now, ticket, out);
+            }
+        }
+    }
+
+    /// Brings everything in line: what is watched, who holds, what is forgotten, what is deleted next.
+    /// To be called after every other call that changes the queue, and when a session has more time than before.
+    pub fn settle(&mut self, now: Moment, sessions: &mut impl Sessions, out: &mut Vec<Effect>) {
+        self.aim(now, sessions, out);
+        self.hand_over(now, sessions, out);
+        self.forget_seen();
+        self.delete_next(out);
+    }
+
+    // -- joining ----------------------------------------------------------------------------------------------------------
+
+    fn send(&mut self, ticket: Ticket, out: &mut Vec<Effect>) {
+        let Some(member) = self.members.get_mut(&ticket) else { return };
+        let (Some((_, lease)), Some(key)) = (member.session, &member.key) else { return };
+        let request = if member.spec.mode == Mode::Try && !member.is_impatient {
+            wire::try_enqueue(&self.prefix, key, &member.spec.value, lease, &member.nested)
+        } else {
+            wire::enqueue(&self.prefix, key, &member.spec.value, lease)
+        };
+        member.attempts += 1;
+        out.push(Effect::Call(Call::Join(ticket, member.round), request));
+        self.set_phase(ticket, Phase::Sending { ending: None });
+    }
+
+    fn on_joined(
+        &mut self,
+        now: Moment,
+        ticket: Ticket,
+        round: u32,
+        result: Result<Reply, StoreError>,
+        sessions: &mut impl Sessions,
+        out: &mut Vec<Effect>,
+    ) {
+        let Some(member) = self.members.get_mut(&ticket).filter(|member| member.round == round) else { return };
+        let Phase::Sending { ending } = &mut member.phase else { return };
+        let ending = ending.take();
+        let Some(key) = member.key.clone() else { return };
+        let joined = match result {
+            Ok(reply) => wire::joined(reply, &key)
+                .ok_or_else(|| StoreError::ambiguous(ErrorKind::Internal, "etcd's reply to an enqueue has an unknown shape")),
+            Err(error) => Err(error),
+        };
+        match (joined, ending) {
+            (Ok(joined), ending) => {
+                member.revision = joined.revision.unwrap_or_default();
+                member.has_queued |= joined.revision.is_some();
+                match (ending, joined.revision) {
+                    (Some(answer), Some(_)) => {
+                        self.set_phase(ticket, Phase::Leaving(answer));
+                        self.undeleted.push(ticket);
+                    }
+                    (Some(answer), None) => self.drop_unjoined(ticket, answer, out),
+                    (None, Some(_)) => self.on_key_stands(now, ticket, joined, sessions, out),
+                    (None, None) => self.on_try_failed(ticket, joined, out),
+                }
+            }
+            (Err(error), ending) => self.on_join_failed(now, ticket, error, ending, out),
+        }
+    }
+
+    /// Our key stands: is it the head already?
+    fn on_key_stands(
+        &mut self,
+        now: Moment,
+        ticket: Ticket,
+        joined: wire::Joined,
+        sessions: &mut impl Sessions,
+        out: &mut Vec<Effect>,
+    ) {
+        let member = &self.members[&ticket];
+        let was_alone = member.spec.mode == Mode::Try && !member.is_impatient;
+        let is_ready = member.session.is_some_and(|(session, _)| sessions.can_hold(session));
+        let is_head = self.is_head(ticket, &joined, out) || was_alone;
+        if is_head && is_ready && self.held.is_none() {
+            self.win(now, ticket, out);
+            return;
+        }
+        self.set_phase(ticket, Phase::Waiting);
+        if self.watching.is_crowd() {
+            self.view.open_gap(); // no watch tells of our own key: a read does
+        }
+        // The reply can come after the event that says that the key is gone again.
+        let (key, revision) = self.place(ticket);
+        if self.view.is_complete() && self.sees_all_up_to(revision) && self.view.place_of(&key) != Some(revision) {
+            self.on_vanished(ticket, out);
+        }
+    }
+
+    /// Whether the reply shows the whole queue, and in it nobody ahead of us but contenders of ours that have left.
+    /// What it shows to be gone is gone: a hold or a waiter of ours that is not in it has lost its key.
+    fn is_head(&mut self, ticket: Ticket, joined: &wire::Joined, out: &mut Vec<Effect>) -> bool {
+        let revision = self.members[&ticket].revision;
+        if !joined.is_whole {
+            return false;
+        }
+        let ahead = joined.glance.iter().filter(|kv| self.prefix.is_contender(&kv.key) && kv.create_revision < revision);
+        for kv in ahead {
+            let left = self.keys.get(&kv.key).is_some_and(|ticket| self.members[ticket].has_left());
+            if !left {
+                return false;
+            }
+        }
+        let vanished: Vec<Ticket> = self
+            .members
+            .iter()
+            .filter(|(_, m)| matches!(m.phase, Phase::Held(_) | Phase::Waiting) && m.revision < revision)
+            .map(|(ticket, _)| *ticket)
+            .collect();
+        for ticket in vanished {
+            self.on_vanished(ticket, out);
+        }
+        true
+    }
+
+    fn on_try_failed(&mut self, ticket: Ticket, joined: wire::Joined, out: &mut Vec<Effect>) {
+        let is_taken = joined.glance.iter().any(|kv| self.prefix.is_contender(&kv.key));
+        if is_taken {
+            self.drop_unjoined(ticket, Answer::Failed(self.taken()), out);
+            return;
+        }
+        let Some(member) = self.members.get_mut(&ticket) else { return };
+        if joined.is_whole && member.attempts <= MAX_TRY_ROUNDS {
+            member.nested = joined.glance.into_iter().map(|kv| kv.key).collect();
+        } else {
+            member.is_impatient = true;
+            self.impatient.insert(ticket);
+        }
+        self.send(ticket, out);
+    }
+
+    fn on_join_failed(
+        &mut self,
+        now: Moment,
+        ticket: Ticket,
+        error: StoreError,
+        ending: Option<Answer>,
+        out: &mut Vec<Effect>,
+    ) {
+        let Some(member) = self.members.get_mut(&ticket) else { return };
+        let Some((session, _)) = member.session else { return };
+        member.is_ambiguous |= error.ambiguous;
+        if error.ambiguous {
+            out.push(Effect::Ambiguous(session));
+        }
+        let seen = Error::from_store(&error, &format!("could not queue for the lock {:?}", self.name));
+        if let Some(answer) = ending {
+            self.drop_unjoined(ticket, answer, out);
+        } else if error.kind == ErrorKind::LeaseNotFound {
+            // The session learns that it is lost, and with it this contender gets a new key or fails.
+            member.last_error = Some(seen);
+            self.set_phase(ticket, Phase::Backoff(now + backoff(1)));
+            out.push(Effect::LeaseGone(session));
+        } else if error.is_transient() {
+            let attempts = member.attempts;
+            member.last_error = Some(seen);
+            self.set_phase(ticket, Phase::Backoff(now + backoff(attempts)));
+        } else {
+            self.drop_unjoined(ticket, Answer::Failed(seen), out);
+        }
+    }
+
+    // -- holding ----------------------------------------------------------------------------------------------------------
+
+    /// Hands the lock to our contender at the head of the queue, if there is one and nothing speaks against it.
+    fn hand_over(&mut self, now: Moment, sessions: &mut impl Sessions, out: &mut Vec<Effect>) {
+        if self.waiting == 0 || !self.view.is_complete() {
+            return;
+        }
+        let head = self
+            .view
+            .order()
+            .find(|(_, key)| !self.keys.get(key).is_some_and(|ticket| self.members[ticket].has_left()))
+            .and_then(|(revision, key)| Some((*revision, *self.keys.get(key)?)));
+        if let Some((revision, ticket)) = head {
+            let member = &self.members[&ticket];
+            if member.phase == Phase::Waiting
+                && member.revision == revision
+                && let Some((session, _)) = member.session
+            {
+                if sessions.can_hold(session) {
+                    self.win(now, ticket, out);
+                } else {
+                    out.push(Effect::NeedsTime(session));
+                }
+            }
+        }
+        let not_head = |ticket: &Ticket| {
+            let member = &self.members[ticket];
+            member.phase == Phase::Waiting
+                && member.key.as_ref().is_some_and(|key| self.view.place_of(key).is_some())
+                && head.is_none_or(|(_, head)| head != *ticket)
+        };
+        for ticket in self.impatient.iter().copied().filter(not_head).collect::<Vec<_>>() {
+            self.leave(now, ticket, Answer::Failed(self.taken()), LEAVE_GRACE, out);
+        }
+    }
+
+    fn win(&mut self, now: Moment, ticket: Ticket, out: &mut Vec<Effect>) {
+        debug_assert!(self.held.is_none(), "two holds of {}", self.name);
+        let (key, revision) = self.place(ticket);
+        self.set_phase(ticket, Phase::Held(now));
+        out.push(Effect::Won(ticket, key, revision));
+    }
+
+    /// The key of a hold or of a waiter is gone, and not by us.
+    fn on_vanished(&mut self, ticket: Ticket, out: &mut Vec<Effect>) {
+        match self.members.get(&ticket).map(|member| &member.phase) {
+            Some(Phase::Held(_)) => {
+                out.push(Effect::Vanished(ticket));
+                self.remove(ticket);
+            }
+            Some(Phase::Waiting) => self.requeue(ticket, LostReason::KeyDeleted, out),
+            _ => {}
+        }
+    }
+
+    /// The key of a waiter is dead: it needs another one, unless its policy is to fail.
+    fn requeue(&mut self, ticket: Ticket, reason: LostReason, out: &mut Vec<Effect>) {
+        let Some(member) = self.members.get_mut(&ticket) else { return };
+        if !member.spec.requeue && member.has_queued {
+            out.push(Effect::Failed(ticket, Error::lost(&self.name, reason)));
+            self.remove(ticket);
+            return;
+        }
+        if let Some(key) = member.key.take() {
+            self.keys.remove(&key);
+        }
+        member.session = None;
+        member.revision = 0;
+        member.round += 1;
+        member.attempts = 0;
+        member.is_ambiguous = false;
+        member.nested.clear();
+        self.set_phase(ticket, Phase::Unkeyed);
+        out.push(Effect::NeedsKey(ticket));
+    }
+
+    // -- leaving ----------------------------------------------------------------------------------------------------------
+
+    fn leave(&mut self, now: Moment, ticket: Ticket, answer: Answer, grace: Duration, out: &mut Vec<Effect>) {
+        let Some(member) = self.members.get_mut(&ticket) else { return };
+        member.answer_by = Some(now + grace);
+        match member.phase {
+            Phase::Unkeyed | Phase::Blocked(_) | Phase::Backoff(_) => self.drop_unjoined(ticket, answer, out),
+            // Never drop a transaction on its way: it finishes, then the key is withdrawn.
+            Phase::Sending { ending: None } => self.set_phase(ticket, Phase::Sending { ending: Some(answer) }),
+            Phase::Waiting | Phase::Held(_) => {
+                self.set_phase(ticket, Phase::Leaving(answer));
+                self.undeleted.push(ticket);
+                self.delete_next(out);
+            }
+            Phase::Sending { ending: Some(_) } | Phase::Leaving(_) | Phase::Gone(_) => {}
+        }
+    }
+
+    /// Ends a contender that has no key in the queue, as far as we know; if it may have one all the same, the cleaner looks.
+    fn drop_unjoined(&mut self, ticket: Ticket, answer: Answer, out: &mut Vec<Effect>) {
+        if let Some(Member { key: Some(key), session: Some((_, lease)), is_ambiguous: true, .. }) = self.members.get(&ticket) {
+            out.push(Effect::Clean(key.clone(), *lease, None));
+        }
+        self.answer(ticket, answer, out);
+        self.remove(ticket);
+    }
+
+    fn answer(&self, ticket: Ticket, answer: Answer, out: &mut Vec<Effect>) {
+        match answer {
+            Answer::Failed(error) => out.push(Effect::Failed(ticket, error)),
+            Answer::Released => out.push(Effect::Released(ticket, Ok(()))),
+            Answer::Told => {}
+        }
+    }
+
+    /// Sends the deletes that have come together since the last one was answered.
+    fn delete_next(&mut self, out: &mut Vec<Effect>) {
+        if self.is_deleting || self.undeleted.is_empty() {
+            return;
+        }
+        let count = self.undeleted.len().min(MAX_DELETES);
+        let tickets: Vec<Ticket> = self.undeleted.drain(..count).collect();
+        let keys: Vec<(Key, i64)> = tickets.iter().map(|ticket| self.place(*ticket)).collect();
+        out.push(Effect::Call(Call::Delete(tickets), wire::delete(&keys)));
+        self.is_deleting = true;
+    }
+
+    fn on_deleted(&mut self, tickets: Vec<Ticket>, result: Result<Reply, StoreError>, out: &mut Vec<Effect>) {
+        self.is_deleting = false;
+        let revision = result.as_ref().map_or(0, |reply| reply.revision);
+        let stood = result.and_then(|reply| {
+            wire::deleted(&reply, tickets.len())
+                .ok_or_else(|| StoreError::ambiguous(ErrorKind::Internal, "etcd's reply to a delete has an unknown shape"))
+        });
+        match stood {
+            Ok(stood) => {
+                for (ticket, stood) in tickets.into_iter().zip(stood) {
+                    let Some(Phase::Leaving(answer)) = self.members.get(&ticket).map(|member| member.phase.clone()) else {
+                        continue;
+                    };
+                    match answer {
+                        Answer::Released if !stood => {
+                            let error = Error::lost(&self.name, LostReason::KeyDeleted);
+                            out.push(Effect::Released(ticket, Err(error)));
+                        }
+                        answer => self.answer(ticket, answer, out),
+                    }
+                    if let Some(Member { is_ambiguous: true, key: Some(key), session: Some((_, lease)), .. }) =
+                        self.members.get(&ticket)
+                    {
+                        // An earlier attempt to enqueue may still be applied.
+                        out.push(Effect::Clean(key.clone(), *lease, None));
+                    }
+                    self.set_phase(ticket, Phase::Gone(revision));
+                }
+            }
+            Err(error) => {
+                for ticket in tickets {
+                    let (key, revision) = self.place(ticket);
+                    let Some(member) = self.members.get_mut(&ticket) else { continue };
+                    let Some((_, lease)) = member.session else { continue };
+                    member.last_error = Some(Error::from_store(&error, "the delete of the lock's key is not confirmed"));
+                    out.push(Effect::Clean(key, lease, Some((ticket, revision))));
+                }
+            }
+        }
+        self.unblock(out);
+    }
+
+    /// Sends the tries that waited for our own deletes.
+    fn unblock(&mut self, out: &mut Vec<Effect>) {
+        for ticket in self.blocked.clone() {
+            let Some(Phase::Blocked(by)) = self.members.get(&ticket).map(|member| &member.phase) else { continue };
+            let is_free = by.iter().all(|other| {
+                self.members.get(other).is_none_or(|member| !matches!(member.phase, Phase::Leaving(_)))
+            });
+            if is_free {
+                self.send(ticket, out);
+            }
+        }
+    }
+
+    /// Forgets contenders whose deletion the view has seen, or that no view needs to see.
+    fn forget_seen(&mut self) {
+        if !self.view.is_on() {
+            for (_, ticket) in std::mem::take(&mut self.gone) {
+                self.remove(ticket);
+            }
+            return;
+        }
+        let seen: Vec<Ticket> = self
+            .gone
+            .iter()
+            .take_while(|(revision, _)| self.sees_all_up_to(*revision))
+            .filter(|(_, ticket)| self.view.place_of(&self.place(*ticket).0).is_none())
+            .map(|(_, ticket)| *ticket)
+            .collect();
+        for ticket in seen {
+            self.remove(ticket);
+        }
+    }
+
+    // -- the view ---------------------------------------------------------------------------------------------------------
+
+    fn on_read(&mut self, now: Moment, result: Result<Reply, StoreError>, out: &mut Vec<Effect>) {
+        let Ok(Reply { revision, body: ReplyBody::Range(range) }) = result else {
+            self.view.on_snapshot_failed();
+            self.watching.recheck_soon(now);
+            return;
+        };
+        let (mut news, mut wants) = (Vec::new(), Vec::new());
+        self.view.on_snapshot(&self.prefix, revision, range.kvs, &mut news, &mut wants);
+        self.watching.checked(now, self.waiting);
+        if self.view.is_deaf() {
+            tracing::debug!(name = %self.name, "the watch missed changes that a read found: opening another one");
+            self.view.drop_watches(&mut wants);
+        }
+        self.pass_on(wants, out);
+        self.take_in(news, out);
+        let dead: Vec<Ticket> = self
+            .members
+            .iter()
+            .filter(|(_, m)| matches!(m.phase, Phase::Held(_) | Phase::Waiting) && m.revision <= revision)
+            .filter(|(_, m)| m.key.as_ref().is_none_or(|key| self.view.place_of(key) != Some(m.revision)))
+            .map(|(ticket, _)| *ticket)
+            .collect();
+        for ticket in dead {
+            self.on_vanished(ticket, out);
+        }
+    }
+
+    /// What a change of the order means for our contenders.
+    fn take_in(&mut self, news: Vec<News>, out: &mut Vec<Effect>) {
+        for piece in news {
+            match piece {
+                News::Joined(key) if self.keys.contains_key(&key) => {}
+                News::Joined(key) => out.push(Effect::Stranger(key)),
+                News::Left(key) => {
+                    if let Some(ticket) = self.keys.get(&key).copied()
+                        && self.view.place_of(&key).is_none()
+                    {
+                        self.on_vanished(ticket, out);
+                    }
+                }
+            }
+        }
+    }
+
+    /// Whether the view has seen every change of the queue up to `revision`.
+    fn sees_all_up_to(&self, revision: i64) -> bool {
+        self.view.has_seen(&self.prefix, revision)
+    }
+
+    fn aim(&mut self, now: Moment, sessions: &mut impl Sessions, out: &mut Vec<Effect>) {
+        let held_since = self.held_since();
+        if !self.watching.update(now, held_since, self.waiting, self.view.processes()) {
+            return;
+        }
+        let wanted = match self.watching.target() {
+            watching::Target::Nothing => BTreeSet::new(),
+            watching::Target::Hold => self.held_key().map(Keys::one).into_iter().collect(),
+            watching::Target::Queue => BTreeSet::from([self.prefix.keys()]),
+            // Until the read is here that follows a change, nobody knows who is right ahead.
+            watching::Target::Crowd if self.view.is_on() && !self.view.is_complete() => self.view.watched(),
+            watching::Target::Crowd => self.crowd_keys(),
+        };
+        let mut wants = Vec::new();
+        self.view.aim(wanted, &mut || sessions.next_watch(), &mut wants);
+        if self.watching.take_recheck(now, self.waiting) {
+            self.view.recheck(&mut wants);
+        }
+        self.pass_on(wants, out);
+    }
+
+    /// In a crowd: our hold, our first waiter, and whoever stands right ahead of it.
+    fn crowd_keys(&self) -> BTreeSet<Keys> {
+        let first = self.view.order().find(|(_, key)| {
+            self.keys.get(key).is_some_and(|ticket| self.members[ticket].phase == Phase::Waiting)
+        });
+        let ahead = first.and_then(|place| {
+            self.view.ahead_of(place).find(|(_, key)| !self.keys.get(key).is_some_and(|t| self.members[t].has_left()))
+        });
+        let any_waiter = || {
+            let waiter = self.members.values().find(|member| member.phase == Phase::Waiting)?;
+            waiter.key.clone()
+        };
+        let first = first.map(|(_, key)| key.clone()).or_else(any_waiter);
+        let ahead = ahead.map(|(_, key)| key.clone());
+        first.into_iter().chain(ahead).chain(self.held_key()).map(Keys::one).collect()
+    }
+
+    fn pass_on(&self, wants: Vec<view::Effect>, out: &mut Vec<Effect>) {
+        out.extend(wants.into_iter().map(|want| match want {
+            view::Effect::Watch(id, keys) => Effect::Watch(id, keys),
+            view::Effect::Unwatch(id) => Effect::Unwatch(id),
+            view::Effect::Read => Effect::Call(Call::Read, wire::snapshot(&self.prefix)),
+        }));
+    }
+
+    // -- book-keeping -----------------------------------------------------------------------------------------------------
+
+    fn on_wake(&mut self, now: Moment, ticket: Ticket, out: &mut Vec<Effect>) {
+        let Some(member) = self.members.get_mut(&ticket) else { return };
+        member.wake = None;
+        match &member.phase {
+            Phase::Leaving(answer) | Phase::Sending { ending: Some(answer) } => {
+                match answer.clone() {
+                    Answer::Released => {
+                        let error = member.last_error.clone().unwrap_or_else(|| unconfirmed(&self.name));
+                        out.push(Effect::Released(ticket, Err(error)));
+                    }
+                    answer => self.answer(ticket, answer, out),
+                }
+                let Some(member) = self.members.get_mut(&ticket) else { return };
+                member.answer_by = None;
+                let phase = match member.phase {
+                    Phase::Sending { .. } => Phase::Sending { ending: Some(Answer::Told) },
+                    _ => Phase::Leaving(Answer::Told),
+                };
+                self.set_phase(ticket, phase);
+            }
+            _ if member.spec.limit.is_some_and(|limit| now >= limit) => {
+                let error = self.too_late(ticket);
+                self.leave(now, ticket, Answer::Failed(error), LEAVE_GRACE, out);
+            }
+            Phase::Backoff(at) if now >= *at => self.send(ticket, out),
+            _ if !member.has_queued && now >= member.spec.join_by => {
+                let error = self.too_late(ticket);
+                self.leave(now, ticket, Answer::Failed(error), LEAVE_GRACE, out);
+            }
+            _ => self.touch(ticket),
+        }
+    }
+
+    /// What a caller is told whose time is up.
+    fn too_late(&self, ticket: Ticket) -> Error {
+        let member = &self.members[&ticket];
+        if member.has_queued {
+            return Error::new(
+                Code::NotAcquired,
+                format!("the lock {:?} was not free within the wait limit: {}", self.name, self.blocker()),
+            );
+        }
+        member.last_error.clone().unwrap_or_else(|| {
+            Error::new(
+                Code::DeadlineExceeded,
+                format!("etcd did not answer in time while queueing for the lock {:?}; is it reachable and healthy?", self.name),
+            )
+        })
+    }
+
+    /// Who stands in the way, and what can be done about it.
+    fn blocker(&self) -> String {
+        match self.view.order().next() {
+            Some(place) if self.view.has_no_lease(place) => format!(
+                "the key {} stands first and has no lease, so it never ends by itself; delete it or force_release({})",
+                place.1, place.0
+            ),
+            Some((token, key)) => format!("the key {key} holds it with token {token}; wait longer, or see queue()"),
+            None => "wait longer, or look who holds it with queue()".to_owned(),
+        }
+    }
+
+    fn taken(&self) -> Error {
+        Error::new(Code::NotAcquired, format!("the lock {:?} is taken; look who holds it with queue()", self.name))
+    }
+
+    /// Notes why a contender has no key yet, for the message when its time is up.
+    pub fn note_error(&mut self, ticket: Ticket, error: Error) {
+        if let Some(member) = self.members.get_mut(&ticket) {
+            member.last_error = Some(error);
+        }
+    }
+
+    fn held_since(&self) -> Option<Moment> {
+        match self.members.get(&self.held?)?.phase {
+            Phase::Held(since) => Some(since),
+            _ => None,
+        }
+    }
+
+    fn held_key(&self) -> Option<Key> {
+        self.members.get(&self.held?)?.key.clone()
+    }
+
+    /// Key and create revision of a contender that has them.
+    fn place(&self, ticket: Ticket) -> (Key, i64) {
+        let member = &self.members[&ticket];
+        (member.key.clone().unwrap_or_else(|| Key::from("")), member.revision)
+    }
+
+    fn set_phase(&mut self, ticket: Ticket, phase: Phase) {
+        let Some(member) = self.members.get_mut(&ticket) else { return };
+        let before = std::mem::replace(&mut member.phase, phase);
+        let revision_gone = |phase: &Phase| match phase {
+            Phase::Gone(revision) => Some(*revision),
+            _ => None,
+        };
+        self.waiting -= usize::from(before == Phase::Waiting);
+        self.waiting += usize::from(member.phase == Phase::Waiting);
+        if matches!(before, Phase::Held(_)) {
+            self.held = None;
+        }
+        if matches!(member.phase, Phase::Held(_)) {
+            self.held = Some(ticket);
+        }
+        if !matches!(member.phase, Phase::Sending { .. } | Phase::Backoff(_) | Phase::Waiting) {
+            self.impatient.remove(&ticket);
+        }
+        if matches!(member.phase, Phase::Blocked(_)) {
+            self.blocked.insert(ticket);
+        } else {
+            self.blocked.remove(&ticket);
+        }
+        if let Some(revision) = revision_gone(&before) {
+            self.gone.remove(&(revision, ticket));
+        }
+        if let Some(revision) = revision_gone(&member.phase) {
+            self.gone.insert((revision, ticket));
+        }
+        self.touch(ticket);
+    }
+
+    /// Brings the timer of a contender in line with its phase.
+    fn touch(&mut self, ticket: Ticket) {
+        let Some(member) = self.members.get_mut(&ticket) else { return };
+        let next = member.next_wake();
+        if member.wake != next {
+            if let Some(at) = std::mem::replace(&mut member.wake, next) {
+                self.wakes.remove(&(at, ticket));
+            }
+            if let Some(at) = next {
+                self.wakes.insert((at, ticket));
+            }
+        }
+    }
+
+    fn remove(&mut self, ticket: Ticket) {
+        self.set_phase(ticket, Phase::Unkeyed);
+        let Some(member) = self.members.remove(&ticket) else { return };
+        if let Some(at) = member.wake {
+            self.wakes.remove(&(at, ticket));
+        }
+        if let Some(key) = member.key {
+            self.keys.remove(&key);
+        }
+        self.undeleted.retain(|other| *other != ticket);
+    }
+}
+
+/// How long to wait before the same transaction is sent again.
+fn backoff(attempts: u32) -> Duration {
+    Duration::from_millis(20).saturating_mul(1 << attempts.min(6)).min(Duration::from_secs(1))
+}
+
+fn unconfirmed(name: &str) -> Error {
+    Error::new(
+        Code::DeadlineExceeded,
+        format!(
+            "etcd did not confirm the release of the lock {name:?} in time; it is released here, and its key is deleted in the \
+             background or, at the latest, when the lease ends"
+        ),
+    )
+}

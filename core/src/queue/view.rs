@@ -1,0 +1,341 @@
+//! The order of one queue as this client knows it: snapshots, and the events replayed on top of them. Sans I/O.
+//!
+//! What makes it safe to decide ownership from memory:
+//!
+//! - A key enters the order only from a full read, or from an event of a prefix watch without a gap since such a read. So
+//!   whatever stood ahead of it when it entered is in the order, too; afterwards that can only become less.
+//! - Watches start "from now" and are never resumed. One that broke is opened anew, and a read that was *sent after* all
+//!   watches stood closes the gap: events that came in before the read was sent are older than its answer, later ones are
+//!   kept and replayed on top of it.
+//! - A watch that starts in the past would be served by etcd's slow loop (every 100 ms), so none ever does.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use super::wire::Prefix;
+use crate::store::{Change, Key, KeyValue, Keys, WatchEvent, WatchId};
+
+/// Where a key stands in the queue: by create revision. Foreign clients can create two keys in one transaction, so the key
+/// itself breaks the tie.
+pub type Place = (i64, Key);
+
+/// Something that the owner of the view has to do.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub enum Effect {
+    /// Open a watch.
+    Watch(WatchId, Keys),
+    /// Close a watch.
+    Unwatch(WatchId),
+    /// Read the whole queue, values and leases included; answer with [`View::on_snapshot`] or [`View::on_snapshot_failed`].
+    Read,
+}
+
+/// What a change of the view can mean for the contenders of this client.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub enum News {
+    /// A key came into the order.
+    Joined(Key),
+    /// A key left it.
+    Left(Key),
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+struct Watch {
+    id: WatchId,
+    stands: bool,
+}
+
+/// A read on its way.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+struct Reading {
+    /// Events that came in since it was sent.
+    events: Vec<WatchEvent>,
+    /// Whether a watch broke or was opened since: then the read does not close the gap.
+    is_stale: bool,
+}
+
+/// The replayed order of one queue.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
+pub struct View {
+    /// The contenders, and whether each has a lease that will free its place one day.
+    order: BTreeMap<Place, bool>,
+    /// Create revision of each key in the order.
+    places: BTreeMap<Key, i64>,
+    /// How many keys each process has in the order.
+    processes: BTreeMap<Vec<u8>, usize>,
+    /// The revision of the last read: older events are part of it already.
+    read: i64,
+    /// The highest revision that a watch event told.
+    heard: i64,
+    watches: BTreeMap<Keys, Watch>,
+    /// Whether the watches stand and the order has had no gap since.
+    is_complete: bool,
+    reading: Option<Reading>,
+    /// Keys of which a read told something new while the watches should have.
+    unheard: BTreeSet<Key>,
+    /// Whether they still had not told it by the next read.
+    is_deaf: bool,
+    /// Whether the last read failed: the next one is sent by [`View::recheck`] alone, after a pause.
+    has_failed: bool,
+}
+
+impl View {
+    /// Whether ownership may be decided by this order now.
+    pub fn is_complete(&self) -> bool {
+        self.is_complete
+    }
+
+    /// The keys that are watched.
+    pub fn watched(&self) -> BTreeSet<Keys> {
+        self.watches.keys().cloned().collect()
+    }
+
+    /// Whether any watch is open or being opened.
+    pub fn is_on(&self) -> bool {
+        !self.watches.is_empty()
+    }
+
+    /// Whether every change of the queue up to `revision` has been seen.
+    pub fn has_seen(&self, prefix: &Prefix, revision: i64) -> bool {
+        self.read >= revision || (self.heard >= revision && self.watches.contains_key(&prefix.keys()))
+    }
+
+    /// The contenders, owner first.
+    pub fn order(&self) -> impl DoubleEndedIterator<Item = &Place> {
+        self.order.keys()
+    }
+
+    /// The contenders ahead of `place`, the nearest first.
+    pub fn ahead_of(&self, place: &Place) -> impl Iterator<Item = &Place> {
+        self.order.range(..place.clone()).rev().map(|(place, _)| place)
+    }
+
+    /// The create revision of `key`, if it is in the order.
+    pub fn place_of(&self, key: &Key) -> Option<i64> {
+        self.places.get(key).copied()
+    }
+
+    /// How many processes contend.
+    pub fn processes(&self) -> usize {
+        self.processes.len()
+    }
+
+    /// Whether the contender at `place` will stand for ever unless somebody deletes it.
+    pub fn has_no_lease(&self, place: &Place) -> bool {
+        self.order.get(place) == Some(&false)
+    }
+
+    /// Makes the open watches the ones in `wanted`. `next_id` gives fresh watch ids.
+    pub fn aim(&mut self, wanted: BTreeSet<Keys>, next_id: &mut impl FnMut() -> WatchId, out: &mut Vec<Effect>) {
+        self.watches.retain(|keys, watch| {
+            let keep = wanted.contains(keys);
+            if !keep {
+                out.push(Effect::Unwatch(watch.id));
+            }
+            keep
+        });
+        for keys in wanted {
+            if !self.watches.contains_key(&keys) {
+                let id = next_id();
+                out.push(Effect::Watch(id, keys.clone()));
+                self.watches.insert(keys, Watch { id, stands: false });
+                self.open_gap();
+            }
+        }
+        if self.watches.is_empty() {
+            // Nobody needs the order; what is not kept up to date must not be believed later.
+            *self = Self { reading: self.reading.take(), ..Self::default() };
+            self.open_gap();
+        }
+        self.read_if_due(out);
+    }
+
+    /// The watch `id` stands. Returns whether it is one of this view.
+    pub fn on_created(&mut self, id: WatchId, out: &mut Vec<Effect>) -> bool {
+        let Some(watch) = self.watches.values_mut().find(|watch| watch.id == id) else { return false };
+        watch.stands = true;
+        self.read_if_due(out);
+        true
+    }
+
+    /// The watch `id` is gone, although nobody closed it. Returns the keys that it covered, to be watched anew.
+    pub fn on_broken(&mut self, id: WatchId) -> Option<Keys> {
+        let keys = self.watches.iter().find(|(_, watch)| watch.id == id).map(|(keys, _)| keys.clone())?;
+        self.watches.remove(&keys);
+        self.open_gap();
+        Some(keys)
+    }
+
+    /// The order must be confirmed by a read before it decides anything again.
+    pub fn open_gap(&mut self) {
+        self.is_complete = false;
+        if let Some(reading) = &mut self.reading {
+            reading.is_stale = true;
+        }
+    }
+
+    /// Reads now, whether or not anything seems amiss.
+    pub fn recheck(&mut self, out: &mut Vec<Effect>) {
+        if self.reading.is_none() && self.is_on() {
+            self.has_failed = false;
+            self.reading = Some(Reading { events: Vec::new(), is_stale: !self.all_stand() });
+            out.push(Effect::Read);
+        }
+    }
+
+    /// Events of one of the watches.
+    pub fn on_events(&mut self, prefix: &Prefix, events: Vec<WatchEvent>, news: &mut Vec<News>) {
+        for event in &events {
+            self.unheard.remove(&event.key);
+            if event.revision > self.read {
+                self.apply(prefix, event, news);
+            }
+        }
+        if let Some(last) = events.last() {
+            self.heard = self.heard.max(last.revision);
+        }
+        if let Some(reading) = &mut self.reading {
+            reading.events.extend(events);
+        }
+    }
+
+    /// The answer to [`Effect::Read`]: every key below the name, as of `revision`.
+    pub fn on_snapshot(
+        &mut self,
+        prefix: &Prefix,
+        revision: i64,
+        kvs: Vec<KeyValue>,
+        news: &mut Vec<News>,
+        out: &mut Vec<Effect>,
+    ) {
+        let Some(reading) = self.reading.take() else { return };
+        if self.is_on() {
+            self.merge(prefix, revision, kvs, reading, news);
+        }
+        self.read_if_due(out);
+    }
+
+    /// The read failed. The caller calls [`View::recheck`] after a pause.
+    pub fn on_snapshot_failed(&mut self) {
+        self.reading = None;
+        self.has_failed = true;
+    }
+
+    /// Whether the watches told nothing of a change that a read found, not even until the read after it.
+    pub fn is_deaf(&self) -> bool {
+        self.is_deaf
+    }
+
+    /// Forgets all watches, so that [`View::aim`] opens new ones.
+    pub fn drop_watches(&mut self, out: &mut Vec<Effect>) {
+        for watch in std::mem::take(&mut self.watches).into_values() {
+            out.push(Effect::Unwatch(watch.id));
+        }
+        self.unheard.clear();
+        self.is_deaf = false;
+        self.open_gap();
+    }
+
+    fn all_stand(&self) -> bool {
+        self.watches.values().all(|watch| watch.stands)
+    }
+
+    fn read_if_due(&mut self, out: &mut Vec<Effect>) {
+        if self.is_on() && !self.is_complete && self.all_stand() && !self.has_failed {
+            self.recheck(out);
+        }
+    }
+
+    /// Makes the order what the read found, plus what is newer than the read.
+    fn merge(&mut self, prefix: &Prefix, revision: i64, kvs: Vec<KeyValue>, reading: Reading, news: &mut Vec<News>) {
+        let mut target: BTreeMap<Key, (i64, bool)> = kvs
+            .into_iter()
+            .filter(|kv| prefix.is_contender(&kv.key))
+            .map(|kv| (kv.key, (kv.create_revision, kv.lease.is_some())))
+            .collect();
+        for ((at, key), has_lease) in self.order.range((revision + 1, Key::from(""))..) {
+            target.insert(key.clone(), (*at, *has_lease));
+        }
+        for event in reading.events.iter().filter(|event| event.revision > revision) {
+            match event.change {
+                Change::Delete if target.get(&event.key).is_some_and(|(at, _)| *at <= event.revision) => {
+                    target.remove(&event.key);
+                }
+                Change::Put { create_revision, lease } if !reading.is_stale && self.enters(prefix, &event.key) => {
+                    target.insert(event.key.clone(), (create_revision, lease.is_some()));
+                }
+                _ => {}
+            }
+        }
+        self.is_deaf = !self.unheard.is_empty();
+        let gone: Vec<Key> = self.places.keys().filter(|key| !target.contains_key(*key)).cloned().collect();
+        for key in gone {
+            self.differs(&key);
+            self.leave(&key, news);
+        }
+        for (key, (at, has_lease)) in target {
+            if self.place_of(&key) != Some(at) {
+                self.differs(&key);
+                self.join(key, at, has_lease, news);
+            }
+        }
+        self.read = self.read.max(revision);
+        self.is_complete = !reading.is_stale && self.all_stand();
+    }
+
+    /// A read told of `key` what the watches should have told.
+    fn differs(&mut self, key: &Key) {
+        if self.is_complete && self.watches.keys().any(|keys| keys.contains(key)) {
+            self.unheard.insert(key.clone());
+        }
+    }
+
+    /// Whether an event may bring `key` into the order: only those of a watch on all of them.
+    fn enters(&self, prefix: &Prefix, key: &Key) -> bool {
+        prefix.is_contender(key) && self.watches.contains_key(&prefix.keys())
+    }
+
+    /// Applies one event; a put only where nothing ahead of it can have been missed.
+    fn apply(&mut self, prefix: &Prefix, event: &WatchEvent, news: &mut Vec<News>) {
+        match event.change {
+            Change::Delete if self.place_of(&event.key).is_some_and(|at| at <= event.revision) => {
+                self.leave(&event.key, news);
+            }
+            // Written again by its owner, it keeps its place; created again, it gets a new one.
+            Change::Put { create_revision, lease } if self.place_of(&event.key) != Some(create_revision) => {
+                self.leave(&event.key, news);
+                if self.is_complete && self.enters(prefix, &event.key) {
+                    self.join(event.key.clone(), create_revision, lease.is_some(), news);
+                }
+            }
+            _ => {}
+        }
+    }
+
+    fn join(&mut self, key: Key, at: i64, has_lease: bool, news: &mut Vec<News>) {
+        self.leave(&key, news);
+        *self.processes.entry(process_of(&key)).or_default() += 1;
+        self.places.insert(key.clone(), at);
+        self.order.insert((at, key.clone()), has_lease);
+        news.push(News::Joined(key));
+    }
+
+    fn leave(&mut self, key: &Key, news: &mut Vec<News>) {
+        let Some(at) = self.places.remove(key) else { return };
+        self.order.remove(&(at, key.clone()));
+        let process = process_of(key);
+        if let Some(count) = self.processes.get_mut(&process) {
+            *count -= 1;
+            if *count == 0 {
+                self.processes.remove(&process);
+            }
+        }
+        news.push(News::Left(key.clone()));
+    }
+}
+
+/// What tells the processes of a queue apart: the last part of the key up to the number of the waiter, which is the lease of
+/// a client of ours or of Go's, and whatever else a foreign client chose.
+fn process_of(key: &Key) -> Vec<u8> {
+    let last = key.as_bytes().rsplit(|byte| *byte == b'/').next().unwrap_or_default();
+    last.split(|byte| *byte == b'-').next().unwrap_or_default().to_vec()
+}

@@ -1,0 +1,121 @@
+//! What a queue watches, and when it reads to be sure: policy and its timers, no events. Sans I/O.
+//!
+//! One watch on the whole queue serves all waiters of a client without a read, but every release is pushed to every such
+//! watch. In a crowd, each client watches only the contender right ahead of its first waiter, and reads once a hand-off.
+
+use std::time::Duration;
+
+use crate::clock::Moment;
+
+/// More contending processes than this are a crowd …
+const CROWD_ABOVE: usize = 64;
+/// … until there are no more than this: the distance keeps a queue from switching back and forth.
+const CROWD_UNTIL: usize = 32;
+/// How old a hold is before its key is watched: most are released before that.
+const SETTLED: Duration = Duration::from_secs(1);
+/// How long the watch on a queue outlives the last waiter: the next one often comes soon.
+const LINGER: Duration = Duration::from_secs(5);
+/// Pause before a watch that the server ended is opened again.
+const REOPEN: Duration = Duration::from_millis(100);
+/// Pause before a read that failed is sent again.
+const REREAD: Duration = Duration::from_millis(250);
+
+/// What to watch.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub enum Target {
+    /// Nothing.
+    #[default]
+    Nothing,
+    /// The key of our hold.
+    Hold,
+    /// The whole queue.
+    Queue,
+    /// Our first waiter and whoever stands right ahead of it.
+    Crowd,
+}
+
+/// The policy and its timers.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct Watching {
+    target: Target,
+    /// Until when the watch on the queue stays although nobody waits.
+    linger_until: Option<Moment>,
+    /// No watch is opened before that.
+    paused_until: Option<Moment>,
+    /// How often to read while somebody waits.
+    recheck: Duration,
+    recheck_at: Option<Moment>,
+}
+
+impl Watching {
+    /// A queue that watches nothing yet.
+    pub fn new(recheck: Duration) -> Self {
+        Self { target: Target::Nothing, linger_until: None, paused_until: None, recheck, recheck_at: None }
+    }
+
+    /// What to watch now.
+    pub fn target(&self) -> Target {
+        self.target
+    }
+
+    /// Whether the queue is watched as a crowd.
+    pub fn is_crowd(&self) -> bool {
+        self.target == Target::Crowd
+    }
+
+    /// Brings the target in line with who holds and waits. Returns `false` while no watch may be opened.
+    pub fn update(&mut self, now: Moment, held_since: Option<Moment>, waiting: usize, processes: usize) -> bool {
+        let watches_queue = matches!(self.target, Target::Queue | Target::Crowd);
+        if waiting > 0 {
+            let crowd = if self.is_crowd() { processes > CROWD_UNTIL } else { processes > CROWD_ABOVE };
+            self.target = if crowd { Target::Crowd } else { Target::Queue };
+            self.linger_until = None;
+            self.recheck_at.get_or_insert(now + self.recheck);
+        } else {
+            if watches_queue && now < *self.linger_until.get_or_insert(now + LINGER) {
+                // Keep the watch for the next waiter.
+            } else {
+                self.linger_until = None;
+                let is_settled = held_since.is_some_and(|since| now >= since + SETTLED);
+                self.target = if is_settled { Target::Hold } else { Target::Nothing };
+            }
+        }
+        if self.paused_until.is_some_and(|until| now >= until) {
+            self.paused_until = None;
+        }
+        self.paused_until.is_none()
+    }
+
+    /// When [`Watching::update`] or a re-check has something to do.
+    pub fn wake(&self, held_since: Option<Moment>, waiting: usize) -> Option<Moment> {
+        if self.paused_until.is_some() {
+            return self.paused_until;
+        }
+        let settles = held_since.filter(|_| waiting == 0 && self.target == Target::Nothing).map(|since| since + SETTLED);
+        [self.linger_until, self.recheck_at, settles].into_iter().flatten().min()
+    }
+
+    /// A watch ended: open the next one after a pause.
+    pub fn pause(&mut self, now: Moment) {
+        self.paused_until.get_or_insert(now + REOPEN);
+    }
+
+    /// A read was answered.
+    pub fn checked(&mut self, now: Moment, waiting: usize) {
+        self.recheck_at = (waiting > 0).then_some(now + self.recheck);
+    }
+
+    /// A read failed.
+    pub fn recheck_soon(&mut self, now: Moment) {
+        self.recheck_at = Some(now + REREAD);
+    }
+
+    /// Whether to read now; asks once.
+    pub fn take_recheck(&mut self, now: Moment, waiting: usize) -> bool {
+        let is_due = self.recheck_at.is_some_and(|at| now >= at);
+        if is_due {
+            self.recheck_at = (waiting > 0).then_some(now + self.recheck);
+        }
+        is_due
+    }
+}

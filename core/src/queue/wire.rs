@@ -1,0 +1,234 @@
+//! The transactions of a queue, as they stand in `docs/design.md` §3, and what their replies say.
+//!
+//! Nothing else writes to a queue, so this page is the whole wire protocol: enqueue, try, read, delete.
+
+use std::sync::Arc;
+
+use crate::store::{
+    CreateRevisionIs, Key, KeyValue, Keys, LeaseId, Op, OpReply, Range, RangeReply, Reply, ReplyBody, Request, Txn,
+    TxnReply,
+};
+
+/// How many keys of a queue a reply lists. A queue that is shorter than this is seen whole by whoever joins it, and a reply
+/// stays small however long the queue is.
+const GLANCE: i64 = 8;
+
+/// The keys of one name: `<name>/` and all that starts with it.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct Prefix {
+    prefix: Key,
+}
+
+impl Prefix {
+    /// The queue of `name`, which stands below `namespace`. Both are taken verbatim.
+    pub fn new(namespace: &str, name: &str) -> Self {
+        Self { prefix: Key::from(format!("{namespace}{name}/")) }
+    }
+
+    /// The key of our contender number `number` under `lease`.
+    pub fn contender(&self, lease: LeaseId, number: u64) -> Key {
+        let mut key = self.prefix.as_bytes().to_vec();
+        key.extend_from_slice(format!("{lease}-{number}").as_bytes());
+        Key::from(key)
+    }
+
+    /// All keys below the name, nested names included.
+    pub fn keys(&self) -> Keys {
+        Keys::prefix(self.prefix.clone())
+    }
+
+    /// Whether `key` is a contender of this very name: below it, and not below a name nested in it.
+    pub fn is_contender(&self, key: &Key) -> bool {
+        self.rest(key).is_some_and(|rest| !rest.contains(&b'/'))
+    }
+
+    fn rest<'a>(&self, key: &'a Key) -> Option<&'a [u8]> {
+        key.as_bytes().strip_prefix(self.prefix.as_bytes())
+    }
+
+    /// The whole subtree of the nested name that `key` belongs to: `<name>/<first part>/` and all that starts with it.
+    fn nested(&self, key: &Key) -> Option<Keys> {
+        let rest = self.rest(key)?;
+        let slash = rest.iter().position(|byte| *byte == b'/')?;
+        Some(Keys::prefix(Key::from(&key.as_bytes()[..=self.prefix.as_bytes().len() + slash])))
+    }
+}
+
+/// Whether `key` looks like one that a session with `lease` chose: `…/<lease>-<number>`.
+pub fn is_chosen_by(key: &Key, lease: LeaseId) -> bool {
+    let last = key.as_bytes().rsplit(|byte| *byte == b'/').next().unwrap_or_default();
+    let Some(number) = last.strip_prefix(format!("{lease}-").as_bytes()) else { return false };
+    !number.is_empty() && number.iter().all(u8::is_ascii_digit)
+}
+
+fn put(key: &Key, value: &Arc<[u8]>, lease: LeaseId) -> Op {
+    Op::Put { key: key.clone(), value: value.clone(), lease: Some(lease) }
+}
+
+fn read(keys: Keys, limit: i64) -> Op {
+    Op::Range(Range { keys, limit, keys_only: true })
+}
+
+fn absent(keys: Keys) -> CreateRevisionIs {
+    CreateRevisionIs { keys, revision: 0 }
+}
+
+/// Joins the queue under `key`, and looks at its head in the same breath. Safe to repeat with the same key.
+pub fn enqueue(prefix: &Prefix, key: &Key, value: &Arc<[u8]>, lease: LeaseId) -> Request {
+    Request::Txn(Txn {
+        conditions: vec![absent(Keys::one(key.clone()))],
+        then: vec![put(key, value, lease), read(prefix.keys(), GLANCE)],
+        otherwise: vec![read(Keys::one(key.clone()), 0), read(prefix.keys(), GLANCE)],
+    })
+}
+
+/// Joins the queue only if nobody stands in it. Safe to repeat with the same key: the reply says whether the key stands.
+///
+/// `nested` are keys of nested names that an earlier try met: the conditions step around their subtrees, because a condition
+/// on a range holds only where nothing at all exists.
+pub fn try_enqueue(prefix: &Prefix, key: &Key, value: &Arc<[u8]>, lease: LeaseId, nested: &[Key]) -> Request {
+    let all = prefix.keys();
+    let end = all.end.clone();
+    let mut conditions = Vec::with_capacity(nested.len() + 1);
+    let mut from = all.key.clone();
+    for subtree in nested.iter().filter_map(|key| prefix.nested(key)) {
+        if subtree.key < from {
+            continue; // the same nested name again
+        }
+        conditions.push(absent(Keys { key: from, end: Some(subtree.key) }));
+        from = subtree.end.unwrap_or_else(|| all.key.clone());
+    }
+    conditions.push(absent(Keys { key: from, end }));
+    Request::Txn(Txn {
+        conditions,
+        then: vec![put(key, value, lease)],
+        otherwise: vec![read(Keys::one(key.clone()), 0), read(all, GLANCE)],
+    })
+}
+
+/// Reads the whole queue, values and leases included: etcd 3.7 leaves the leases out where only keys are asked for, and a
+/// contender without a lease must be known.
+pub fn snapshot(prefix: &Prefix) -> Request {
+    Request::Range(Range { keys: prefix.keys(), limit: 0, keys_only: false })
+}
+
+/// Deletes `key` if it is still the one that was created at `revision`.
+fn delete_txn(key: &Key, revision: i64) -> Txn {
+    Txn {
+        conditions: vec![CreateRevisionIs { keys: Keys::one(key.clone()), revision }],
+        then: vec![Op::Delete(Keys::one(key.clone()))],
+        otherwise: Vec::new(),
+    }
+}
+
+/// Deletes each key if it is still the one that was created at its revision. One commit, however many there are; each keeps
+/// its own guard by a transaction of its own inside. Safe to repeat.
+pub fn delete(keys: &[(Key, i64)]) -> Request {
+    match keys {
+        [(key, revision)] => Request::Txn(delete_txn(key, *revision)),
+        _ => Request::Txn(Txn {
+            then: keys.iter().map(|(key, revision)| Op::Txn(delete_txn(key, *revision))).collect(),
+            ..Txn::default()
+        }),
+    }
+}
+
+/// Deletes a key of ours whose create revision nobody learnt. Only we can have written it, and it is never used again.
+pub fn delete_unseen(key: &Key) -> Request {
+    Request::Txn(Txn { then: vec![Op::Delete(Keys::one(key.clone()))], ..Txn::default() })
+}
+
+/// What the reply to an enqueue or a try says.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct Joined {
+    /// The create revision of our key; `None` where it does not stand (a try that failed).
+    pub revision: Option<i64>,
+    /// The first keys below the name, nested names included, at the store's revision of the reply.
+    pub glance: Vec<KeyValue>,
+    /// Whether `glance` is all there was.
+    pub is_whole: bool,
+}
+
+/// Reads the reply to [`enqueue`] or [`try_enqueue`]; `None` if it has not their shape.
+pub fn joined(reply: Reply, key: &Key) -> Option<Joined> {
+    let revision = reply.revision;
+    let ReplyBody::Txn(TxnReply { succeeded, replies }) = reply.body else { return None };
+    let mut ranges = replies.into_iter().filter_map(|reply| match reply {
+        OpReply::Range(range) => Some(range),
+        _ => None,
+    });
+    let own = if succeeded {
+        Some(revision)
+    } else {
+        ranges.next()?.kvs.iter().find(|kv| kv.key == *key).map(|kv| kv.create_revision)
+    };
+    // A try that succeeded reads nothing: its conditions said that nobody stood there.
+    let RangeReply { kvs, count } = ranges.next().unwrap_or_default();
+    let is_whole = count == i64::try_from(kvs.len()).unwrap_or(i64::MAX);
+    Some(Joined { revision: own, glance: kvs, is_whole })
+}
+
+/// Reads the reply to [`delete`] of `keys` keys: for each whether it still stood and is deleted now.
+pub fn deleted(reply: &Reply, keys: usize) -> Option<Vec<bool>> {
+    let ReplyBody::Txn(txn) = &reply.body else { return None };
+    if keys == 1 {
+        return Some(vec![txn.succeeded]);
+    }
+    txn.replies
+        .iter()
+        .map(|reply| match reply {
+            OpReply::Txn(inner) => Some(inner.succeeded),
+            _ => None,
+        })
+        .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn conditions(request: Request) -> Vec<(String, String)> {
+        let Request::Txn(txn) = request else { panic!("a try is a transaction") };
+        txn.conditions.iter().map(|c| (c.keys.key.to_text(), c.keys.end.as_ref().map_or(String::new(), Key::to_text))).collect()
+    }
+
+    #[test]
+    fn a_key_below_a_nested_name_is_no_contender() {
+        let prefix = Prefix::new("", "/lock/a");
+        assert!(prefix.is_contender(&Key::from("/lock/a/694d-1")));
+        assert!(!prefix.is_contender(&Key::from("/lock/a/b/694d-1")));
+        assert!(!prefix.is_contender(&Key::from("/lock/ab/694d-1")));
+        let trailing = Prefix::new("", "/lock/a/");
+        assert!(trailing.is_contender(&Key::from("/lock/a//694d-1")));
+        assert!(!trailing.is_contender(&Key::from("/lock/a/694d-1")));
+        assert!(!prefix.is_contender(&Key::from("/lock/a//694d-1")));
+    }
+
+    #[test]
+    fn a_try_steps_around_nested_names() {
+        let prefix = Prefix::new("/app", "/a");
+        let key = prefix.contender(LeaseId(0xbeef), 3);
+        assert_eq!(key.to_text(), "/app/a/beef-3");
+        let value: Arc<[u8]> = Arc::from(*b"{}");
+        let plain = try_enqueue(&prefix, &key, &value, LeaseId(0xbeef), &[]);
+        assert_eq!(conditions(plain), [("/app/a/".into(), "/app/a0".into())]);
+        let nested = [Key::from("/app/a/b/1-1"), Key::from("/app/a/b/2-1"), Key::from("/app/a/c/d/1-1")];
+        let around = try_enqueue(&prefix, &key, &value, LeaseId(0xbeef), &nested);
+        assert_eq!(
+            conditions(around),
+            [
+                ("/app/a/".into(), "/app/a/b/".into()),
+                ("/app/a/b0".into(), "/app/a/c/".into()),
+                ("/app/a/c0".into(), "/app/a0".into())
+            ]
+        );
+    }
+
+    #[test]
+    fn a_key_tells_which_session_chose_it() {
+        assert!(is_chosen_by(&Key::from("/a/beef-12"), LeaseId(0xbeef)));
+        assert!(!is_chosen_by(&Key::from("/a/beef"), LeaseId(0xbeef)));
+        assert!(!is_chosen_by(&Key::from("/a/beef-x"), LeaseId(0xbeef)));
+        assert!(!is_chosen_by(&Key::from("/a/beef-1/x"), LeaseId(0xbeef)));
+    }
+}
