@@ -5,7 +5,7 @@ use std::ffi::OsString;
 use crate::{Cluster, Error, Tls, User, Version};
 
 /// Where a member's data are.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, clap::ValueEnum)]
 pub enum Storage {
     /// In memory (`/dev/shm`) and without fsync: fast, and gone with the machine.
     #[default]
@@ -82,7 +82,7 @@ impl Builder {
     /// Starts the cluster and waits until every member serves requests.
     ///
     /// # Errors
-    /// [`Error::Missing`] when there is no such server, [`Error::Start`] with the end of the log when a member ends,
+    /// [`Error::Missing`] when there is no such server, [`Error::Start`] with the log when a member ends,
     /// [`Error::Timeout`] when the cluster is not there in time, [`Error::Usage`] for an option out of range.
     ///
     /// # Cancel safety

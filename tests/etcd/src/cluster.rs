@@ -195,12 +195,12 @@ impl Cluster {
         Ok(self.member(member)?.pid().map(|pid| Pid::as_raw_nonzero(pid).get().unsigned_abs()))
     }
 
-    /// The last lines of a member's log.
+    /// The first and the last lines of a member's log.
     ///
     /// # Errors
     /// [`Error::Usage`] when there is no such member.
     pub fn log(&self, member: usize) -> Result<String, Error> {
-        Ok(self.member(member)?.log_tail())
+        Ok(self.member(member)?.log())
     }
 
     /// Kills a member with SIGKILL; returns when it is gone. Its data stay for [`Cluster::restart`].
@@ -240,7 +240,7 @@ impl Cluster {
     /// or, while most members are away, when it is up.
     ///
     /// # Errors
-    /// [`Error::Usage`] when it runs, [`Error::Start`] with the end of its log when it ends, [`Error::Timeout`] when it
+    /// [`Error::Usage`] when it runs, [`Error::Start`] with its log when it ends, [`Error::Timeout`] when it
     /// is not there in time.
     pub async fn restart(&self, member: usize) -> Result<(), Error> {
         self.member(member)?;
@@ -319,11 +319,9 @@ impl Cluster {
             }
             sleep(POLL).await;
         }
-        let log = self.members[member].log_tail();
+        let log = self.members[member].log();
         let limit = START_LIMIT.as_secs();
-        Err(Error::Timeout(format!(
-            "member m{member} does not serve requests after {limit} s; the end of its log:\n{log}"
-        )))
+        Err(Error::Timeout(format!("member m{member} does not serve requests after {limit} s; its log:\n{log}")))
     }
 
     fn member(&self, member: usize) -> Result<&Process, Error> {
@@ -352,7 +350,7 @@ impl Drop for Cluster {
     fn drop(&mut self) {
         if thread::panicking() {
             for (i, member) in self.members.iter().enumerate() {
-                eprintln!("--- the end of the log of etcd m{i} ---\n{}", member.log_tail());
+                eprintln!("--- the log of etcd m{i} ---\n{}", member.log());
             }
         }
         for member in self.members.iter() {

@@ -8,7 +8,7 @@ use std::{fmt, io};
 pub enum Error {
     /// There is no such server on this machine; the text says how to get it. A test matrix may skip for this reason alone.
     Missing(String),
-    /// A member did not start, or ended by itself; the text holds the end of its log.
+    /// A member did not start, or ended by itself; the text holds its log, shortened.
     Start(String),
     /// A call of `etcdctl` or of the Go compiler failed; the text holds what it printed.
     Command(String),

@@ -17,7 +17,7 @@ use rustix::{
     io::Errno,
 };
 
-use crate::{Error, Release, Server, Version, background, error::Doing, process::tail};
+use crate::{Error, Release, Server, Version, background, error::Doing, process::excerpt};
 
 /// Longer than any build on a slow machine with a slow network.
 const LIMIT: Duration = Duration::from_secs(20 * 60);
@@ -91,6 +91,16 @@ fn cache() -> Result<PathBuf, Error> {
     })
 }
 
+/// Whether there is a Go compiler, of whatever version.
+pub(crate) fn has_go() -> bool {
+    Command::new("go")
+        .arg("version")
+        .stdout(Stdio::null())
+        .stderr(Stdio::null())
+        .status()
+        .is_ok_and(|status| status.success())
+}
+
 /// Builds the server of `recipe`, unless another process has done so meanwhile.
 pub(crate) async fn build(recipe: &'static Recipe) -> Result<Server, Error> {
     let cache = cache()?;
@@ -144,7 +154,7 @@ async fn compile(recipe: &Recipe, name: &str, work: &Path) -> Result<(), Error> 
         Ok(status) => status.doing(|| "could not wait for go build".into())?,
     };
     if !status.success() {
-        let text = tail(&log);
+        let text = excerpt(&log);
         return Err(match text.contains("requires go >=") {
             true => missing("the Go compiler here is too old"),
             false => Error::Command(format!("the build of {name} failed:\n{text}")),

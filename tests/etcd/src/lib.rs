@@ -39,6 +39,6 @@ pub use builder::{Builder, Storage};
 pub use cluster::Cluster;
 pub use error::Error;
 pub use proxy::{Direction, Proxy};
-pub use source::{Server, ensure, find, servers};
+pub use source::{Server, ensure, find, outlook, servers};
 pub use tls::{Certificates, Tls};
 pub use version::{Release, Version};

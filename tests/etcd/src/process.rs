@@ -80,8 +80,8 @@ impl Process {
         let mut slot = self.slot();
         let ended = slot.as_mut().and_then(|running| running.child.try_wait().ok().flatten())?;
         self.forget(&mut slot);
-        let (name, binary, log) = (&self.name, self.binary.display(), tail(&self.log));
-        Some(Error::Start(format!("member {name} ({binary}) ended with {ended}; the end of its log:\n{log}")))
+        let (name, binary, log) = (&self.name, self.binary.display(), self.log());
+        Some(Error::Start(format!("member {name} ({binary}) ended with {ended}; its log:\n{log}")))
     }
 
     /// SIGKILL, and waits for the end. Nothing happens when it does not run.
@@ -128,9 +128,9 @@ impl Process {
         Ok(())
     }
 
-    /// The end of everything that it ever wrote.
-    pub(crate) fn log_tail(&self) -> String {
-        tail(&self.log)
+    /// The beginning and the end of what it ever wrote.
+    pub(crate) fn log(&self) -> String {
+        excerpt(&self.log)
     }
 
     fn signal(&self, signal: Signal) -> Result<Pid, Error> {
@@ -166,10 +166,14 @@ impl Drop for Process {
     }
 }
 
-/// The last lines of a log, for an error message.
-pub(crate) fn tail(log: &Path) -> String {
-    const LINES: usize = 20;
+/// The first and the last lines of a log, for an error message: etcd names a wrong argument before it explains itself.
+pub(crate) fn excerpt(log: &Path) -> String {
+    const FIRST: usize = 3;
+    const LAST: usize = 20;
     let text = fs::read(log).map(|bytes| String::from_utf8_lossy(&bytes).into_owned()).unwrap_or_default();
     let lines: Vec<_> = text.lines().collect();
-    lines[lines.len().saturating_sub(LINES)..].join("\n")
+    if lines.len() <= FIRST + LAST {
+        return lines.join("\n");
+    }
+    format!("{}\n…\n{}", lines[..FIRST].join("\n"), lines[lines.len() - LAST..].join("\n"))
 }

@@ -223,8 +223,9 @@ impl Link {
                     sleep_until(arrived + delay).await;
                 }
                 released(&mut rules, index).await;
-                to.write_all(&chunk).await?;
+                // First, so that whoever has read the bytes finds them counted.
                 self.bytes[index].fetch_add(chunk.len() as u64, Ordering::AcqRel);
+                to.write_all(&chunk).await?;
             }
             released(&mut rules, index).await;
             to.shutdown().await

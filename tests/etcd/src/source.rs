@@ -14,6 +14,7 @@ use crate::{
 
 /// The variable that names an etcd binary to use before any other.
 const CHOSEN: &str = "LEASEHOLD_ETCD";
+const PATH: &str = "PATH";
 
 /// An etcd server on this machine, and the `etcdctl` that stands beside it.
 #[derive(Clone, Debug)]
@@ -103,9 +104,7 @@ pub async fn ensure(version: Version) -> Result<Server, Error> {
         return Ok(server);
     }
     let Some(recipe) = Recipe::newest_first(version).next() else {
-        return on_path(version).ok_or_else(|| {
-            Error::Missing(format!("etcd {version} is not here; on Debian: apt-get install etcd-server etcd-client"))
-        });
+        return on_path(version).ok_or_else(|| missing(version));
     };
     match background::run(go_build::build(recipe)).await {
         Err(Error::Missing(text)) => on_path(version).ok_or(Error::Missing(text)),
@@ -122,6 +121,22 @@ pub async fn servers() -> Vec<(Version, Result<Server, Error>)> {
     servers
 }
 
+/// One sentence on where a server of `version` comes from, or would; nothing is built.
+pub fn outlook(version: Version) -> String {
+    let buildable = Recipe::newest_first(version).find_map(Recipe::release);
+    match (find(version), buildable) {
+        // A series is built rather than taken from PATH, where that is possible.
+        (Ok(Some(server)), Some(release)) if server.origin == PATH && version != Version::Any && go_build::has_go() => {
+            format!("etcd {release} will be built once with Go, rather than use {}", server.etcd.display())
+        }
+        (Ok(Some(server)), _) => server.to_string(),
+        (Ok(None), Some(release)) if go_build::has_go() => format!("etcd {release} will be built once with Go"),
+        (Ok(None), Some(_)) => "missing: install Go 1.26 or newer to build it, or set LEASEHOLD_ETCD".into(),
+        (Ok(None), None) => missing(version).to_string(),
+        (Err(error), _) => error.to_string(),
+    }
+}
+
 /// The server that the user named, if it is of that version.
 fn chosen(version: Version) -> Result<Option<Server>, Error> {
     match env::var_os(CHOSEN).filter(|value| !value.is_empty()) {
@@ -134,11 +149,17 @@ fn chosen(version: Version) -> Result<Option<Server>, Error> {
     }
 }
 
-/// The first `etcd` on `PATH` that is of that version; Debian's place is looked at in any case.
+/// The first `etcd` on `PATH` that is of that version.
 fn on_path(version: Version) -> Option<Server> {
-    let path = env::var_os("PATH").unwrap_or_default();
-    let mut candidates: Vec<_> = env::split_paths(&path).map(|directory| directory.join("etcd")).collect();
-    candidates.push("/usr/bin/etcd".into());
-    let mut servers = candidates.into_iter().filter(|path| path.is_file()).flat_map(|path| Server::at(path, "PATH"));
-    servers.find(|server| version.includes(server.release))
+    let path = env::var_os(PATH).unwrap_or_default();
+    env::split_paths(&path)
+        .map(|directory| directory.join("etcd"))
+        .filter(|candidate| candidate.is_file())
+        .flat_map(|candidate| Server::at(candidate, PATH))
+        .find(|server| version.includes(server.release))
+}
+
+/// The answer for a series that is not built from a Go module.
+fn missing(version: Version) -> Error {
+    Error::Missing(format!("etcd {version} is not here; on Debian: apt-get install etcd-server etcd-client"))
 }

@@ -13,7 +13,7 @@ use rcgen::{
 use crate::{Error, error::Doing};
 
 /// How clients and members talk. Members among themselves always use plain TCP on loopback.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, clap::ValueEnum)]
 pub enum Tls {
     /// Plain TCP.
     #[default]

@@ -1,0 +1,101 @@
+//! Members that are killed, stopped, frozen and cut off, and what the rest of the cluster makes of it.
+
+mod common;
+
+use std::{process::Output, time::Duration};
+
+use common::on_every_version;
+use leasehold_etcd::{Cluster, Version};
+use tokio::time::timeout;
+
+/// Longer than any election, shorter than anybody's patience.
+const LIMIT: Duration = Duration::from_secs(30);
+
+async fn three(version: Version) -> Cluster {
+    Cluster::builder().members(3).version(version).start().await.expect("starts")
+}
+
+/// An `etcdctl` call at one member, with a limit of its own.
+async fn at(cluster: &Cluster, member: usize, arguments: &[&str]) -> Output {
+    let arguments = ["--command-timeout=2s"].iter().chain(arguments);
+    let command = cluster.etcdctl_as(None, &[cluster.endpoint(member)], arguments).expect("stands beside");
+    let run = tokio::process::Command::from(command).kill_on_drop(true).output();
+    timeout(LIMIT, run).await.expect("in time").expect("runs")
+}
+
+/// Writes at one member until that succeeds.
+async fn put(cluster: &Cluster, member: usize, value: &str) {
+    let write = async { while !at(cluster, member, &["put", "key", value]).await.status.success() {} };
+    timeout(LIMIT, write).await.expect("a leader is found");
+}
+
+async fn get(cluster: &Cluster, member: usize) -> String {
+    String::from_utf8(at(cluster, member, &["get", "key", "--print-value-only"]).await.stdout).expect("text")
+}
+
+#[tokio::test]
+async fn a_killed_leader_is_replaced_and_catches_up_after_its_restart() {
+    on_every_version(|version, server| async move {
+        let cluster = three(version).await;
+        let leader = cluster.leader().await.expect("elected");
+        put(&cluster, leader, "before").await;
+        cluster.kill(leader).expect("killed");
+        assert_eq!(cluster.pid(leader).expect("a member"), None);
+        let next = cluster.leader().await.expect("elected anew");
+        assert_ne!(next, leader, "{server}");
+        assert_eq!(get(&cluster, next).await, "before\n");
+        put(&cluster, next, "after").await;
+        cluster.restart(leader).await.expect("restarted");
+        assert_eq!(get(&cluster, leader).await, "after\n", "{server}");
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn a_frozen_leader_is_replaced_and_may_wake_up_again() {
+    let cluster = three(Version::Any).await;
+    let leader = cluster.leader().await.expect("elected");
+    cluster.freeze(leader).expect("frozen");
+    let next = cluster.leader().await.expect("elected anew");
+    assert_ne!(next, leader);
+    put(&cluster, next, "meanwhile").await;
+    assert!(!at(&cluster, leader, &["get", "key"]).await.status.success(), "a frozen member answered");
+    cluster.thaw(leader).expect("woken");
+    // Its wait for an answer ends when it has caught up.
+    let read = async { while get(&cluster, leader).await != "meanwhile\n" {} };
+    timeout(LIMIT, read).await.expect("it catches up");
+}
+
+#[tokio::test]
+async fn a_cut_off_leader_is_replaced_and_answers_no_linearizable_read() {
+    on_every_version(|version, server| async move {
+        let cluster = three(version).await;
+        let leader = cluster.leader().await.expect("elected");
+        put(&cluster, leader, "before").await;
+        cluster.cut_off(leader).expect("cut off");
+        let next = cluster.leader().await.expect("elected anew");
+        assert_ne!(next, leader, "{server}");
+        put(&cluster, next, "after").await;
+        let read = at(&cluster, leader, &["get", "key"]).await;
+        assert!(!read.status.success(), "{server}, cut off, answered {read:?}");
+        let stale = at(&cluster, leader, &["get", "key", "--consistency=s", "--print-value-only"]).await;
+        assert_eq!(String::from_utf8_lossy(&stale.stdout), "before\n", "clients still reach it: {stale:?}");
+        cluster.reconnect(leader).expect("reconnected");
+        let read = async { while get(&cluster, leader).await != "after\n" {} };
+        timeout(LIMIT, read).await.unwrap_or_else(|_| panic!("{server} does not catch up"));
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn a_stopped_member_starts_with_its_data() {
+    let cluster = Cluster::builder().start().await.expect("starts");
+    put(&cluster, 0, "kept").await;
+    cluster.stop(0).await.expect("stopped");
+    assert!(cluster.freeze(0).is_err(), "it does not run");
+    cluster.restart(0).await.expect("restarted");
+    assert!(cluster.restart(0).await.is_err(), "it runs");
+    assert_eq!(get(&cluster, 0).await, "kept\n");
+    assert!(cluster.kill(1).is_err(), "there is no such member");
+    assert!(cluster.cut_off(0).is_err(), "there is nobody to be cut off from");
+}
