@@ -38,7 +38,7 @@ CARGO_IGNORED = re.compile(r"^test (\S+)(?: - .*)? \.\.\. ignored(?:, (.*))?$", 
 # Our own runners: conformance, and whatever comes later.
 OURS = re.compile(r"^(\d+) passed, (\d+) failed, (\d+) skipped$", re.MULTILINE)
 # Printed by a test that could not run, wholly or in part.
-SKIPPED = re.compile(r"^SKIPPED (\S.*?): (\S.*)$")
+SKIPPED = re.compile(r"^SKIPPED (\S.*?): (\S.*)$", re.IGNORECASE)
 # `cargo test -- --show-output` shows under such a line what a test printed that passed.
 OUTPUT_OF = re.compile(r"^---- (\S.*) stdout ----$")
 # Python's unittest: the total, then the failures and skips among them.
