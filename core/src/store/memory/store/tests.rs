@@ -190,6 +190,23 @@ fn a_lost_lease_tells_the_watch_without_any_further_call() {
 }
 
 #[test]
+fn a_watch_is_not_told_of_a_lease_that_ended_as_it_was_created() {
+    runtime().block_on(async {
+        let store = MemoryStore::open("expired-before");
+        grant(&store, LEASE).await;
+        let revision = write(&store, vec![put("a", Some(LEASE))]).await;
+        // No stream is open, so nobody ends the lease before the watch comes.
+        passed(lock(&store.state).kv.next_expiry()).await;
+        let (outbox, mut replies) = mpsc::unbounded_channel();
+        let create = WatchRequest::Create(WatchId(1), Keys::one(Key::from("a")));
+        store.with(|state, _| state.watch(1, create, &outbox));
+        let created = WatchReply::Created { id: WatchId(1), revision: revision + 1 };
+        assert_eq!(replies.try_recv(), Ok(Ok(created)));
+        assert!(replies.try_recv().is_err());
+    });
+}
+
+#[test]
 fn a_lease_granted_after_the_watch_expires_as_well() {
     runtime().block_on(async {
         let store = MemoryStore::open("expired-later");
