@@ -355,8 +355,9 @@ impl Queue {
         let ending = ending.take();
         let Some(key) = member.key.clone() else { return };
         let joined = match result {
-            Ok(reply) => wire::joined(reply, &key)
-                .ok_or_else(|| StoreError::ambiguous(ErrorKind::Internal, "etcd's reply to an enqueue has an unknown shape")),
+            Ok(reply) => wire::joined(reply, &key).ok_or_else(|| {
+                StoreError::ambiguous(ErrorKind::Internal, "etcd's reply to an enqueue has an unknown shape")
+            }),
             Err(error) => Err(error),
         };
         match (joined, ending) {
@@ -412,7 +413,8 @@ impl Queue {
         if !joined.is_whole {
             return false;
         }
-        let ahead = joined.glance.iter().filter(|kv| self.prefix.is_contender(&kv.key) && kv.create_revision < revision);
+        let ahead =
+            joined.glance.iter().filter(|kv| self.prefix.is_contender(&kv.key) && kv.create_revision < revision);
         for kv in ahead {
             let left = self.keys.get(&kv.key).is_some_and(|ticket| self.members[ticket].has_left());
             if !left {
@@ -574,7 +576,9 @@ impl Queue {
 
     /// Ends a contender that has no key in the queue, as far as we know; if it may have one all the same, the cleaner looks.
     fn drop_unjoined(&mut self, ticket: Ticket, answer: Answer, out: &mut Vec<Effect>) {
-        if let Some(Member { key: Some(key), session: Some((_, lease)), is_ambiguous: true, .. }) = self.members.get(&ticket) {
+        if let Some(Member { key: Some(key), session: Some((_, lease)), is_ambiguous: true, .. }) =
+            self.members.get(&ticket)
+        {
             out.push(Effect::Clean(key.clone(), *lease, None));
         }
         self.answer(ticket, answer, out);
@@ -605,13 +609,15 @@ impl Queue {
         self.is_deleting = false;
         let revision = result.as_ref().map_or(0, |reply| reply.revision);
         let stood = result.and_then(|reply| {
-            wire::deleted(&reply, tickets.len())
-                .ok_or_else(|| StoreError::ambiguous(ErrorKind::Internal, "etcd's reply to a delete has an unknown shape"))
+            wire::deleted(&reply, tickets.len()).ok_or_else(|| {
+                StoreError::ambiguous(ErrorKind::Internal, "etcd's reply to a delete has an unknown shape")
+            })
         });
         match stood {
             Ok(stood) => {
                 for (ticket, stood) in tickets.into_iter().zip(stood) {
-                    let Some(Phase::Leaving(answer)) = self.members.get(&ticket).map(|member| member.phase.clone()) else {
+                    let Some(Phase::Leaving(answer)) = self.members.get(&ticket).map(|member| member.phase.clone())
+                    else {
                         continue;
                     };
                     match answer {
@@ -635,7 +641,8 @@ impl Queue {
                     let (key, revision) = self.place(ticket);
                     let Some(member) = self.members.get_mut(&ticket) else { continue };
                     let Some((_, lease)) = member.session else { continue };
-                    member.last_error = Some(Error::from_store(&error, "the delete of the lock's key is not confirmed"));
+                    member.last_error =
+                        Some(Error::from_store(&error, "the delete of the lock's key is not confirmed"));
                     out.push(Effect::Clean(key, lease, Some((ticket, revision))));
                 }
             }
@@ -647,9 +654,9 @@ impl Queue {
     fn unblock(&mut self, out: &mut Vec<Effect>) {
         for ticket in self.blocked.clone() {
             let Some(Phase::Blocked(by)) = self.members.get(&ticket).map(|member| &member.phase) else { continue };
-            let is_free = by.iter().all(|other| {
-                self.members.get(other).is_none_or(|member| !matches!(member.phase, Phase::Leaving(_)))
-            });
+            let is_free = by
+                .iter()
+                .all(|other| self.members.get(other).is_none_or(|member| !matches!(member.phase, Phase::Leaving(_))));
             if is_free {
                 self.send(ticket, out);
             }
@@ -750,9 +757,10 @@ impl Queue {
 
     /// In a crowd: our hold, our first waiter, and whoever stands right ahead of it.
     fn crowd_keys(&self) -> BTreeSet<Keys> {
-        let first = self.view.order().find(|(_, key)| {
-            self.keys.get(key).is_some_and(|ticket| self.members[ticket].phase == Phase::Waiting)
-        });
+        let first = self
+            .view
+            .order()
+            .find(|(_, key)| self.keys.get(key).is_some_and(|ticket| self.members[ticket].phase == Phase::Waiting));
         let ahead = first.and_then(|place| {
             self.view.ahead_of(place).find(|(_, key)| !self.keys.get(key).is_some_and(|t| self.members[t].has_left()))
         });
@@ -820,7 +828,10 @@ impl Queue {
         member.last_error.clone().unwrap_or_else(|| {
             Error::new(
                 Code::DeadlineExceeded,
-                format!("etcd did not answer in time while queueing for the lock {:?}; is it reachable and healthy?", self.name),
+                format!(
+                    "etcd did not answer in time while queueing for the lock {:?}; is it reachable and healthy?",
+                    self.name
+                ),
             )
         })
     }

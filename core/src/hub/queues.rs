@@ -183,7 +183,8 @@ impl Hub {
                 // After the rest: whoever won in the same breath has won, and then lost.
                 Effect::LeaseGone(session) => dead.push(session),
                 Effect::NeedsTime(session) => {
-                    let is_new = self.sessions.get_mut(&session).is_some_and(|tenancy| tenancy.short_of_time.insert(id));
+                    let is_new =
+                        self.sessions.get_mut(&session).is_some_and(|tenancy| tenancy.short_of_time.insert(id));
                     if is_new {
                         self.with_session(now, session, out, |session, effects| session.renew(now, effects));
                     }
@@ -278,7 +279,9 @@ impl Hub {
                 cleaner::Effect::Cleaned(ticket, revision) => {
                     let queue = self.queues.iter().find(|(_, queue)| queue.has(ticket)).map(|(id, _)| *id);
                     if let Some(queue) = queue {
-                        self.with_queue(now, queue, out, |queue, _, effects| queue.on_cleaned(ticket, revision, effects));
+                        self.with_queue(now, queue, out, |queue, _, effects| {
+                            queue.on_cleaned(ticket, revision, effects)
+                        });
                     }
                 }
                 cleaner::Effect::Sweep(session, lease) => {
@@ -302,7 +305,12 @@ impl Hub {
     }
 
     /// Whether somebody here waits with `key` or holds with it.
-    fn is_known(names: &BTreeMap<Arc<str>, QueueId>, queues: &BTreeMap<QueueId, Queue>, namespace: &str, key: &Key) -> bool {
+    fn is_known(
+        names: &BTreeMap<Arc<str>, QueueId>,
+        queues: &BTreeMap<QueueId, Queue>,
+        namespace: &str,
+        key: &Key,
+    ) -> bool {
         let text = key.to_text();
         let name = text.rsplit_once('/').and_then(|(name, _)| name.strip_prefix(namespace));
         name.and_then(|name| queues.get(names.get(name)?)).is_some_and(|queue| queue.uses(key))
@@ -314,11 +322,19 @@ impl Hub {
         out.push(Action::Call(rpc, request, self.config.call_timeout));
     }
 
-    pub(super) fn on_reply(&mut self, now: Moment, rpc: RpcId, result: Result<Reply, StoreError>, out: &mut Vec<Action>) {
+    pub(super) fn on_reply(
+        &mut self,
+        now: Moment,
+        rpc: RpcId,
+        result: Result<Reply, StoreError>,
+        out: &mut Vec<Action>,
+    ) {
         match self.asked.remove(&rpc) {
             Some(Asked::Grant(session, lease)) => self.on_grant(now, (session, lease), result, out),
             Some(Asked::Queue(id, call)) => {
-                self.with_queue(now, id, out, |queue, lobby, effects| queue.on_reply(now, call, result, lobby, effects));
+                self.with_queue(now, id, out, |queue, lobby, effects| {
+                    queue.on_reply(now, call, result, lobby, effects)
+                });
             }
             Some(Asked::Chore(chore)) => {
                 let mut effects = Vec::new();
@@ -337,7 +353,8 @@ impl Hub {
     }
 
     pub(super) fn on_watch(&mut self, now: Moment, reply: WatchReply, out: &mut Vec<Action>) {
-        let (WatchReply::Created { id, .. } | WatchReply::Events { id, .. } | WatchReply::Cancelled { id, .. }) = &reply;
+        let (WatchReply::Created { id, .. } | WatchReply::Events { id, .. } | WatchReply::Cancelled { id, .. }) =
+            &reply;
         let (id, Some(queue)) = (*id, self.watches.get(id).copied()) else { return };
         if let WatchReply::Cancelled { error, .. } = &reply {
             tracing::debug!(%error, "a watch ended; opening another one");

@@ -175,8 +175,12 @@ impl Hub {
 
     /// A session is over: its holds are lost, its waiters queue again, its lease is revoked so that others need not wait.
     fn on_session_ended(&mut self, now: Moment, id: SessionId, reason: LostReason, out: &mut Vec<Action>) {
-        let lost: Vec<Ticket> =
-            self.users.iter().filter(|(_, user)| user.is_held && user.session == id).map(|(ticket, _)| *ticket).collect();
+        let lost: Vec<Ticket> = self
+            .users
+            .iter()
+            .filter(|(_, user)| user.is_held && user.session == id)
+            .map(|(ticket, _)| *ticket)
+            .collect();
         for ticket in lost {
             self.users.remove(&ticket);
             out.push(Action::Lost(ticket, reason));
@@ -188,7 +192,8 @@ impl Hub {
                 out.push(Action::Lost(ticket, reason));
             }
         }
-        let unkeyed = self.sessions.get_mut(&id).map(|tenancy| std::mem::take(&mut tenancy.unkeyed)).unwrap_or_default();
+        let unkeyed =
+            self.sessions.get_mut(&id).map(|tenancy| std::mem::take(&mut tenancy.unkeyed)).unwrap_or_default();
         self.discard_session(id, out);
         for queue in self.queues.keys().copied().collect::<Vec<_>>() {
             self.with_queue(now, queue, out, |queue, _, effects| queue.on_session_lost(id, reason, effects));
@@ -204,7 +209,10 @@ impl Hub {
         self.shared.retain(|_, shared| *shared != id);
         self.cleaner.forget_session(id);
         for (ticket, ..) in extensions {
-            out.push(Action::Extended(ticket, Err(Error::new(Code::Lost, "the lock was lost before it could be extended"))));
+            out.push(Action::Extended(
+                ticket,
+                Err(Error::new(Code::Lost, "the lock was lost before it could be extended")),
+            ));
         }
         // While a grant is on its way, revoking could overtake it; its reply will do it.
         let (must_revoke, lease) = (session.may_exist() && !session.is_granting(), session.lease());
@@ -236,7 +244,10 @@ impl Hub {
         for tenancy in self.sessions.values_mut() {
             let late = tenancy.extensions.extract_if(.., |(_, _, give_up)| *give_up <= now);
             out.extend(late.map(|(ticket, ..)| {
-                let error = Error::new(Code::DeadlineExceeded, "etcd did not confirm the extension in time; it may still do so");
+                let error = Error::new(
+                    Code::DeadlineExceeded,
+                    "etcd did not confirm the extension in time; it may still do so",
+                );
                 Action::Extended(ticket, Err(error))
             }));
         }

@@ -91,7 +91,8 @@ impl Watching {
         if self.paused_until.is_some() {
             return self.paused_until;
         }
-        let settles = held_since.filter(|_| waiting == 0 && self.target == Target::Nothing).map(|since| since + SETTLED);
+        let settles =
+            held_since.filter(|_| waiting == 0 && self.target == Target::Nothing).map(|since| since + SETTLED);
         [self.linger_until, self.recheck_at, settles].into_iter().flatten().min()
     }
 

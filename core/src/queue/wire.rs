@@ -189,7 +189,10 @@ mod tests {
 
     fn conditions(request: Request) -> Vec<(String, String)> {
         let Request::Txn(txn) = request else { panic!("a try is a transaction") };
-        txn.conditions.iter().map(|c| (c.keys.key.to_text(), c.keys.end.as_ref().map_or(String::new(), Key::to_text))).collect()
+        txn.conditions
+            .iter()
+            .map(|c| (c.keys.key.to_text(), c.keys.end.as_ref().map_or(String::new(), Key::to_text)))
+            .collect()
     }
 
     #[test]

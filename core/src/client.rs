@@ -1,0 +1,328 @@
+//! A client: one etcd cluster, the connections to it, and the sessions of its locks.
+
+use std::{
+    fmt,
+    sync::{
+        Arc, Mutex, PoisonError,
+        atomic::{AtomicU64, Ordering},
+    },
+    time::Duration,
+};
+
+use tokio::{
+    runtime::Handle,
+    sync::{broadcast, mpsc, oneshot},
+};
+
+use crate::{
+    contender,
+    engine::{self, Command},
+    error::{Code, Error, LostReason, Result},
+    hub::Config,
+    lock::Lock,
+    options::{ClientOptions, Target},
+    queue::member::Ticket,
+    runtime,
+    session::Health,
+    store::{ErrorKind, Key, Keys, Range, Reply, Request, Store, StoreError, etcd::EtcdStore, memory::MemoryStore},
+};
+
+/// Changes of state that a slow listener may lag behind before it misses some.
+const STATES_KEPT: usize = 64;
+/// First and longest pause between the attempts of a call that may be repeated.
+const BACKOFF: Duration = Duration::from_millis(20);
+const BACKOFF_MAX: Duration = Duration::from_millis(500);
+
+/// A connection to an etcd cluster and the sessions of the locks taken through it. Cheap to clone; clones are one client.
+///
+/// It is lazy: making one opens nothing and starts no thread. The first operation starts one thread for the whole process,
+/// which keeps the leases alive whatever the program does with its own threads and runtimes.
+///
+/// When the last clone, lock and guard are gone, what they left in etcd is removed in the background;
+/// [`Client::close`] does that on purpose and waits for it.
+///
+/// ```
+/// # tokio::runtime::Runtime::new().unwrap().block_on(async {
+/// let client = leasehold::Client::new("memory://readme")?; // or http://127.0.0.1:2379
+/// let guard = client.lock("/lock/mylock").acquire().await?;
+/// println!("write this along with what you write: {}", guard.token());
+/// guard.release().await?;
+/// # Ok::<(), leasehold::Error>(()) }).unwrap();
+/// ```
+#[derive(Clone)]
+pub struct Client {
+    inner: Arc<Inner>,
+}
+
+struct Inner {
+    options: ClientOptions,
+    target: Target,
+    host: String,
+    identity: String,
+    tickets: AtomicU64,
+    states: broadcast::Sender<SessionState>,
+    running: Mutex<Running>,
+}
+
+/// What runs for a client, once it has been used.
+#[derive(Default)]
+enum Running {
+    #[default]
+    NotYet,
+    Yes {
+        /// The process it runs in: a forked child starts anew.
+        process: u32,
+        runtime: Handle,
+        store: Arc<dyn Store>,
+        commands: mpsc::UnboundedSender<Command>,
+    },
+    Closed,
+}
+
+/// How a client's session feels. The session can be trusted while it is `Ok` or `Suspect`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum SessionState {
+    /// Renewed in time.
+    Ok,
+    /// A renewal is overdue. Locks are still held: there is time left to stop in good order.
+    Suspect,
+    /// Over: its guards are lost for this reason. The next acquire starts another session.
+    Lost(LostReason),
+}
+
+impl From<Health> for SessionState {
+    fn from(health: Health) -> Self {
+        match health {
+            Health::Ok => Self::Ok,
+            Health::Suspect => Self::Suspect,
+            Health::Lost(reason) => Self::Lost(reason),
+        }
+    }
+}
+
+/// The changes of a client's state, from the call of [`Client::on_state`] on.
+#[derive(Debug)]
+pub struct StateEvents {
+    states: broadcast::Receiver<SessionState>,
+}
+
+impl StateEvents {
+    /// Waits for the next change; `None` when the client is gone. A listener that lags far behind misses the oldest ones.
+    ///
+    /// # Cancel safety
+    /// No change is lost when the future is dropped.
+    pub async fn next(&mut self) -> Option<SessionState> {
+        loop {
+            match self.states.recv().await {
+                Ok(state) => return Some(state),
+                Err(broadcast::error::RecvError::Lagged(_)) => {}
+                Err(broadcast::error::RecvError::Closed) => return None,
+            }
+        }
+    }
+}
+
+impl Client {
+    /// A client with the endpoints of `url` and default options; see [`ClientOptions::new`] for the form of the URL.
+    ///
+    /// # Errors
+    /// [`Code::InvalidArgument`] if the URL is wrong.
+    pub fn new(url: impl Into<String>) -> Result<Self> {
+        ClientOptions::new(url).build()
+    }
+
+    /// Options to make a client with.
+    pub fn builder(url: impl Into<String>) -> ClientOptions {
+        ClientOptions::new(url)
+    }
+
+    pub(crate) fn from_options(options: ClientOptions) -> Result<Self> {
+        let (options, target) = options.check()?;
+        if let Target::Etcd(config) = &target {
+            // Bad endpoints and certificates fail here, not at the first operation.
+            EtcdStore::new((**config).clone())?;
+        }
+        let host = rustix::system::uname().nodename().to_string_lossy().into_owned();
+        let identity = options.identity.clone().unwrap_or_else(|| format!("{host}:{}", std::process::id()));
+        let inner = Inner {
+            options,
+            target,
+            host,
+            identity,
+            tickets: AtomicU64::new(1),
+            states: broadcast::Sender::new(STATES_KEPT),
+            running: Mutex::default(),
+        };
+        Ok(Self { inner: Arc::new(inner) })
+    }
+
+    /// The lock of this name: 1 to 1,024 bytes of UTF-8 without NUL, taken verbatim. A bad name is reported by its operations.
+    pub fn lock(&self, name: &str) -> Lock {
+        Lock::new(self.clone(), name)
+    }
+
+    /// Asks etcd for a sign of life: a read that a majority of the cluster has confirmed.
+    ///
+    /// # Errors
+    /// [`Code::Unavailable`] or [`Code::DeadlineExceeded`] if there is none within the request timeout,
+    /// [`Code::Unauthenticated`] if etcd refuses user, password or certificate, [`Code::Closed`] if the client is closed.
+    ///
+    /// # Cancel safety
+    /// Reads only.
+    pub async fn ping(&self) -> Result<()> {
+        let keys = Keys::one(self.in_namespace(b"leasehold/ping"));
+        let request = Request::Range(Range { keys, limit: 1, keys_only: true });
+        match self.call(request, "ping").await {
+            // The user may not read that key, but the cluster has looked at it.
+            Err(error) if error.code() == Code::PermissionDenied => Ok(()),
+            result => result.map(drop),
+        }
+    }
+
+    /// Listens to the state of the client's sessions: a warning when renewals stay out, and the loss.
+    pub fn on_state(&self) -> StateEvents {
+        StateEvents { states: self.inner.states.subscribe() }
+    }
+
+    /// Releases everything that this client and its clones hold or wait for, and ends it. Guards are lost with
+    /// [`LostReason::ClientClosed`], acquires fail with [`Code::Closed`]. Closing twice is no error.
+    ///
+    /// # Errors
+    /// None at present; if etcd cannot be reached within the request timeout, what is left there ends with its lease.
+    ///
+    /// # Cancel safety
+    /// Dropping the future does not stop the closing.
+    pub async fn close(&self) -> Result<()> {
+        let running = std::mem::replace(&mut *self.running(), Running::Closed);
+        if let Running::Yes { process, commands, .. } = running
+            && process == std::process::id()
+        {
+            let (answer, closed) = oneshot::channel();
+            if commands.send(Command::Close(answer)).is_ok() {
+                // An engine that ends without an answer has closed, too.
+                let _ = closed.await;
+            }
+        }
+        Ok(())
+    }
+
+    /// What a contender's key says about this client.
+    pub(crate) fn metadata(&self) -> Arc<[u8]> {
+        contender::metadata(&self.inner.identity, &self.inner.host).into_bytes().into()
+    }
+
+    pub(crate) fn ttl(&self) -> Duration {
+        self.inner.options.ttl
+    }
+
+    pub(crate) fn namespace(&self) -> &str {
+        &self.inner.options.namespace
+    }
+
+    pub(crate) fn in_namespace(&self, key: &[u8]) -> Key {
+        Key::from([self.namespace().as_bytes(), key].concat())
+    }
+
+    pub(crate) fn next_ticket(&self) -> Ticket {
+        Ticket(self.inner.tickets.fetch_add(1, Ordering::Relaxed))
+    }
+
+    /// Hands a command to the engine; starts it if need be.
+    pub(crate) fn send(&self, command: Command) -> Result<()> {
+        self.run(|_, _, commands| commands.send(command).map_err(|_| closed()))?
+    }
+
+    /// Sends a request that is safe to repeat, and repeats it until it is answered or the request timeout has passed.
+    pub(crate) async fn call(&self, request: Request, what: &str) -> Result<Reply> {
+        let limit = self.inner.options.request_timeout;
+        let attempt = self.attempt_timeout();
+        self.store_task(what, move |store| async move {
+            let mut last = StoreError::refused(ErrorKind::Timeout, "etcd did not answer in time");
+            let retry = async {
+                let mut pause = BACKOFF;
+                loop {
+                    match store.call(request.clone(), attempt).await {
+                        Err(error) if error.is_transient() => last = error,
+                        result => return result,
+                    }
+                    tokio::time::sleep(pause).await;
+                    pause = (pause * 2).min(BACKOFF_MAX);
+                }
+            };
+            tokio::time::timeout(limit, retry).await.unwrap_or_else(|_| Err(last))
+        })
+        .await
+    }
+
+    /// Sends a request once.
+    pub(crate) async fn call_once(&self, request: Request, what: &str) -> Result<Reply> {
+        let limit = self.inner.options.request_timeout;
+        self.store_task(what, move |store| async move { store.call(request, limit).await }).await
+    }
+
+    /// Runs `work` beside the engine, so that it goes on when its caller is dropped and needs no runtime of the caller's.
+    async fn store_task<F>(&self, what: &str, work: impl FnOnce(Arc<dyn Store>) -> F) -> Result<Reply>
+    where
+        F: Future<Output = std::result::Result<Reply, StoreError>> + Send + 'static,
+    {
+        let task = self.run(|runtime, store, _| runtime.spawn(work(store.clone())))?;
+        match task.await {
+            Ok(result) => result.map_err(|error| Error::from_store(&error, what)),
+            Err(_) => Err(Error::new(Code::Internal, format!("{what}: the task ended early; please report it"))),
+        }
+    }
+
+    /// A single attempt takes at most a third of an operation's time: an endpoint that is silent leaves time for another.
+    fn attempt_timeout(&self) -> Duration {
+        self.inner.options.request_timeout / 3
+    }
+
+    fn running(&self) -> std::sync::MutexGuard<'_, Running> {
+        self.inner.running.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Gives `act` what runs for this client; starts it if nothing does yet.
+    fn run<T>(&self, act: impl FnOnce(&Handle, &Arc<dyn Store>, &mpsc::UnboundedSender<Command>) -> T) -> Result<T> {
+        let mut running = self.running();
+        match &*running {
+            Running::Closed => return Err(closed()),
+            Running::Yes { process, runtime, store, commands } if *process == std::process::id() => {
+                return Ok(act(runtime, store, commands));
+            }
+            Running::NotYet | Running::Yes { .. } => {}
+        }
+        let runtime = runtime::handle()?;
+        let store: Arc<dyn Store> = match &self.inner.target {
+            Target::Memory(name) => MemoryStore::open(name),
+            Target::Etcd(config) => Arc::new(EtcdStore::new((**config).clone())?),
+        };
+        let seed = getrandom::u64()
+            .map_err(|error| Error::new(Code::Internal, format!("the system gives no random numbers: {error}")))?;
+        let config = Config {
+            namespace: self.namespace().to_owned(),
+            ttl: self.ttl(),
+            call_timeout: self.attempt_timeout(),
+            request_timeout: self.inner.options.request_timeout,
+            seed,
+        };
+        let commands = engine::start(config, store.clone(), self.inner.states.clone(), &runtime);
+        let result = act(&runtime, &store, &commands);
+        // What a fork has left here belongs to the parent: its runtime must not be touched, not even to end it.
+        std::mem::forget(std::mem::replace(
+            &mut *running,
+            Running::Yes { process: std::process::id(), runtime, store, commands },
+        ));
+        Ok(result)
+    }
+}
+
+impl fmt::Debug for Client {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Client").field("identity", &self.inner.identity).field("options", &self.inner.options).finish()
+    }
+}
+
+fn closed() -> Error {
+    Error::new(Code::Closed, "the client is closed; open another one")
+}

@@ -1,0 +1,75 @@
+//! Who stands in a queue, and what it says about itself: the value of a contender's key.
+
+use std::time::SystemTime;
+
+use serde_json::{Value, json};
+
+use crate::{
+    queue::wire::Prefix,
+    store::{Key, KeyValue},
+};
+
+/// Somebody in the queue of a lock.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Contender {
+    /// Its key in etcd, namespace included.
+    pub key: String,
+    /// Its fencing token: the create revision of the key.
+    pub token: i64,
+    /// Its lease, in lower-case hexadecimal. `None` is a key that never ends by itself: somebody wrote it by hand.
+    pub lease: Option<String>,
+    /// Who it says it is.
+    pub identity: Option<String>,
+    /// The host it runs on.
+    pub host: Option<String>,
+    /// Its process there.
+    pub pid: Option<u32>,
+    /// Since when it waits or holds, in UTC (RFC 3339).
+    pub since: Option<String>,
+    /// The version of leasehold that it uses.
+    pub version: Option<String>,
+    /// Whether it is no client of leasehold but, say, `etcdctl lock`.
+    pub foreign: bool,
+    pub(crate) raw_key: Key,
+}
+
+/// What a contender of this process says about itself. Written once, read by people.
+pub(crate) fn metadata(identity: &str, host: &str) -> String {
+    json!({
+        "identity": identity,
+        "host": host,
+        "pid": std::process::id(),
+        "since": humantime::format_rfc3339_millis(SystemTime::now()).to_string(),
+        "version": env!("CARGO_PKG_VERSION"),
+    })
+    .to_string()
+}
+
+/// The contenders among `kvs`, the holder first.
+pub(crate) fn in_order(prefix: &Prefix, kvs: Vec<KeyValue>) -> Vec<Contender> {
+    let mut contenders: Vec<_> =
+        kvs.into_iter().filter(|kv| prefix.is_contender(&kv.key)).map(Contender::from).collect();
+    contenders.sort_by(|a, b| (a.token, &a.raw_key).cmp(&(b.token, &b.raw_key)));
+    contenders
+}
+
+impl From<KeyValue> for Contender {
+    fn from(kv: KeyValue) -> Self {
+        let value: Value = serde_json::from_slice(&kv.value).unwrap_or_default();
+        let text = |field: &str| value.get(field).and_then(Value::as_str).map(str::to_owned);
+        let (identity, version) = (text("identity"), text("version"));
+        Self {
+            key: kv.key.to_text(),
+            token: kv.create_revision,
+            lease: kv.lease.map(|lease| lease.to_string()),
+            foreign: identity.is_none() || version.is_none(),
+            identity,
+            host: text("host"),
+            pid: value.get("pid").and_then(Value::as_u64).and_then(|pid| u32::try_from(pid).ok()),
+            since: text("since"),
+            version,
+            raw_key: kv.key,
+        }
+    }
+}

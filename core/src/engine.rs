@@ -1,0 +1,370 @@
+//! The one place that runs the state machines: feeds a [`Hub`] replies, events and time, and carries out what it asks for.
+//!
+//! One task on the thread of [`crate::runtime`] owns the hub; calls and streams are tasks beside it that only pass on what
+//! they hear. Callers talk to it by [`Command`]s. It ends when it is closed, or when the last handle of its client is gone.
+
+use std::{
+    collections::HashMap,
+    sync::{
+        Arc,
+        atomic::{AtomicU64, Ordering},
+    },
+    time::Duration,
+};
+
+use tokio::{
+    sync::{broadcast, mpsc, oneshot, watch},
+    time::Instant,
+};
+
+use crate::{
+    client::{Client, SessionState},
+    clock::{self, Moment},
+    error::{Code, Error, LostReason, Result},
+    guard::Guard,
+    hub::{Acquire, Action, Config, Hold, Hub, Input, RpcId, StreamId},
+    queue::member::{SessionId, Ticket},
+    store::{LeaseId, RenewalStream, Request, Store, WatchStream},
+    watch::{FromStream, Watches},
+};
+
+/// The longest sleep: the timer does not count the time that the machine is suspended, the deadlines do.
+const LONGEST_SLEEP: Duration = Duration::from_millis(500);
+/// Inputs taken in before the timer is looked at again.
+const BURST: usize = 64;
+
+/// What a caller wants from the engine.
+pub(crate) enum Command {
+    /// Acquire a lock; the client goes into the guard.
+    Acquire(Ticket, Acquire, Client, oneshot::Sender<Result<Guard>>),
+    /// The caller of an acquire is gone.
+    Cancel(Ticket),
+    /// Release a hold; nobody may be waiting for the answer.
+    Release(Ticket, Option<oneshot::Sender<Result<()>>>),
+    /// Make a hold last.
+    Extend(Ticket, Duration, oneshot::Sender<Result<()>>),
+    /// Release everything and end.
+    Close(oneshot::Sender<()>),
+}
+
+/// What has become of a hold.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Fate {
+    /// It stands, as long as its deadline has not passed.
+    Held,
+    /// It is over; why is being found out.
+    Voided,
+    /// It is over, for this reason.
+    Lost(LostReason),
+}
+
+/// What a guard and the engine know about a hold.
+#[derive(Debug)]
+pub(crate) struct HoldState {
+    /// The deadline of its session, in nanoseconds of [`Moment`]; written by the engine alone.
+    pub(crate) deadline: Arc<AtomicU64>,
+    /// What has become of it.
+    pub(crate) fate: watch::Sender<Fate>,
+}
+
+/// An acquire that waits for its lock.
+struct Waiter {
+    name: Arc<str>,
+    client: Client,
+    answer: oneshot::Sender<Result<Guard>>,
+}
+
+/// What the tasks beside the engine tell it.
+enum Heard {
+    Input(Input),
+    Watch(FromStream),
+}
+
+struct Engine {
+    hub: Hub,
+    store: Arc<dyn Store>,
+    heard: mpsc::UnboundedSender<Heard>,
+    waiters: HashMap<Ticket, Waiter>,
+    holds: HashMap<Ticket, Arc<HoldState>>,
+    releases: HashMap<Ticket, oneshot::Sender<Result<()>>>,
+    extensions: HashMap<Ticket, Vec<oneshot::Sender<Result<()>>>>,
+    closers: Vec<oneshot::Sender<()>>,
+    deadlines: HashMap<SessionId, Arc<AtomicU64>>,
+    renewals: HashMap<StreamId, mpsc::UnboundedSender<LeaseId>>,
+    watches: Watches,
+    states: broadcast::Sender<SessionState>,
+    is_closed: bool,
+}
+
+/// Starts an engine on the current runtime.
+pub(crate) fn start(
+    config: Config,
+    store: Arc<dyn Store>,
+    states: broadcast::Sender<SessionState>,
+    runtime: &tokio::runtime::Handle,
+) -> mpsc::UnboundedSender<Command> {
+    let (sender, commands) = mpsc::unbounded_channel();
+    let (heard, inputs) = mpsc::unbounded_channel();
+    let engine = Engine {
+        hub: Hub::new(config),
+        store,
+        heard,
+        waiters: HashMap::new(),
+        holds: HashMap::new(),
+        releases: HashMap::new(),
+        extensions: HashMap::new(),
+        closers: Vec::new(),
+        deadlines: HashMap::new(),
+        renewals: HashMap::new(),
+        watches: Watches::default(),
+        states,
+        is_closed: false,
+    };
+    runtime.spawn(engine.run(commands, inputs));
+    sender
+}
+
+impl Engine {
+    async fn run(mut self, mut commands: mpsc::UnboundedReceiver<Command>, mut inputs: mpsc::UnboundedReceiver<Heard>) {
+        let mut has_handles = true;
+        let timer = tokio::time::sleep(Duration::ZERO);
+        tokio::pin!(timer);
+        while !self.is_closed {
+            timer.as_mut().reset(self.next_wake());
+            tokio::select! {
+                biased;
+                // The loss of a lock has its own timer, which no flood of replies may hold back.
+                () = &mut timer => self.feed(Input::Wake),
+                heard = inputs.recv() => {
+                    let mut next = heard;
+                    for _ in 0..BURST {
+                        let Some(heard) = next else { break };
+                        self.hear(heard);
+                        next = inputs.try_recv().ok();
+                    }
+                    if let Some(heard) = next {
+                        self.hear(heard);
+                    }
+                }
+                command = commands.recv(), if has_handles => match command {
+                    Some(command) => self.obey(command),
+                    None => {
+                        // The last client, lock and guard are gone: leave nothing behind.
+                        has_handles = false;
+                        self.feed(Input::Close);
+                    }
+                },
+            }
+        }
+        commands.close();
+        while let Ok(command) = commands.try_recv() {
+            refuse(command);
+        }
+    }
+
+    fn next_wake(&self) -> Instant {
+        let now = clock::now();
+        let sleep = self.hub.wake().map_or(LONGEST_SLEEP, |at| now.until(at).min(LONGEST_SLEEP));
+        Instant::now() + sleep
+    }
+
+    fn hear(&mut self, heard: Heard) {
+        match heard {
+            Heard::Input(input) => self.feed(input),
+            Heard::Watch(from_stream) => {
+                for reply in self.watches.receive(from_stream) {
+                    self.feed(Input::Watch(reply));
+                }
+            }
+        }
+    }
+
+    fn obey(&mut self, command: Command) {
+        match command {
+            Command::Acquire(ticket, acquire, client, answer) => {
+                let name = acquire.name.clone();
+                self.waiters.insert(ticket, Waiter { name, client, answer });
+                self.feed(Input::Acquire(ticket, acquire));
+            }
+            Command::Cancel(ticket) => {
+                self.feed(Input::Cancel(ticket, Error::new(Code::Cancelled, "the acquire was cancelled")));
+            }
+            Command::Release(ticket, answer) => {
+                self.holds.remove(&ticket);
+                if let Some(answer) = answer {
+                    self.releases.insert(ticket, answer);
+                }
+                self.feed(Input::Release(ticket));
+            }
+            Command::Extend(ticket, span, answer) => {
+                self.extensions.entry(ticket).or_default().push(answer);
+                self.feed(Input::Extend(ticket, span));
+            }
+            Command::Close(answer) => {
+                self.closers.push(answer);
+                self.feed(Input::Close);
+            }
+        }
+    }
+
+    fn feed(&mut self, input: Input) {
+        let mut actions = Vec::new();
+        self.hub.handle(clock::now(), input, &mut actions);
+        for action in actions {
+            self.carry_out(action);
+        }
+    }
+
+    fn carry_out(&mut self, action: Action) {
+        match action {
+            Action::Call(rpc, request, timeout) => self.call(rpc, request, timeout),
+            Action::OpenRenewals(stream, hedge) => self.open_renewals(stream, hedge),
+            Action::Renew(stream, lease) => {
+                if let Some(requests) = self.renewals.get(&stream) {
+                    // A stream that is gone already reports its end.
+                    let _ = requests.send(lease);
+                }
+            }
+            Action::CloseRenewals(stream) => {
+                self.renewals.remove(&stream);
+            }
+            Action::Watch(id, keys) => {
+                let heard = &self.heard;
+                let report = |generation, stream| report_watches(generation, stream, heard.clone());
+                self.watches.create(id, keys, &*self.store, report);
+            }
+            Action::Unwatch(id) => self.watches.cancel(id),
+            Action::Acquired(ticket, hold) => self.hand_out(ticket, hold),
+            Action::Failed(ticket, error) => {
+                if let Some(waiter) = self.waiters.remove(&ticket) {
+                    // Nobody listens any more where the caller was dropped.
+                    let _ = waiter.answer.send(Err(error));
+                }
+            }
+            Action::Released(ticket, result) => {
+                if let Some(answer) = self.releases.remove(&ticket) {
+                    let _ = answer.send(result);
+                }
+            }
+            Action::Extended(ticket, result) => {
+                if let Some(answers) = self.extensions.get_mut(&ticket) {
+                    if !answers.is_empty() {
+                        let _ = answers.remove(0).send(result);
+                    }
+                    if answers.is_empty() {
+                        self.extensions.remove(&ticket);
+                    }
+                }
+            }
+            Action::Voided(ticket) => self.seal(ticket, Fate::Voided),
+            Action::Lost(ticket, reason) => {
+                self.seal(ticket, Fate::Lost(reason));
+                self.holds.remove(&ticket);
+            }
+            Action::Deadline(session, deadline) => {
+                self.deadline_of(session).store(deadline.as_nanos(), Ordering::Release);
+            }
+            Action::Health(session, health) => {
+                let state = SessionState::from(health);
+                tracing::debug!(?session, ?state, "the state of a session changed");
+                if matches!(state, SessionState::Lost(_)) {
+                    self.deadlines.remove(&session);
+                }
+                // Nobody listens, as a rule.
+                let _ = self.states.send(state);
+            }
+            Action::Closed => {
+                self.is_closed = true;
+                for answer in self.closers.drain(..) {
+                    let _ = answer.send(());
+                }
+            }
+        }
+    }
+
+    /// Sends the guard to whoever waits for it; if nobody does any more, its drop releases it.
+    fn hand_out(&mut self, ticket: Ticket, hold: Hold) {
+        let deadline = self.deadline_of(hold.session);
+        let state = Arc::new(HoldState { deadline, fate: watch::Sender::new(Fate::Held) });
+        if let Some(waiter) = self.waiters.remove(&ticket) {
+            self.holds.insert(ticket, state.clone());
+            let guard = Guard::new(waiter.client, waiter.name, ticket, hold, state);
+            let _ = waiter.answer.send(Ok(guard));
+        }
+    }
+
+    fn seal(&mut self, ticket: Ticket, fate: Fate) {
+        if let Some(hold) = self.holds.get(&ticket) {
+            hold.fate.send_replace(fate);
+        }
+    }
+
+    fn deadline_of(&mut self, session: SessionId) -> Arc<AtomicU64> {
+        // Sessions whose guards are all gone need no entry any more.
+        if self.deadlines.len() > 64 {
+            self.deadlines.retain(|id, deadline| *id == session || Arc::strong_count(deadline) > 1);
+        }
+        self.deadlines.entry(session).or_default().clone()
+    }
+
+    fn call(&self, rpc: RpcId, request: Request, timeout: Duration) {
+        let call = self.store.call(request, timeout);
+        let heard = self.heard.clone();
+        tokio::spawn(async move {
+            let result = call.await;
+            // The engine may have ended meanwhile.
+            let _ = heard.send(Heard::Input(Input::Reply(rpc, result)));
+        });
+    }
+
+    fn open_renewals(&mut self, id: StreamId, hedge: u32) {
+        let RenewalStream { requests, mut replies } = self.store.renewals(hedge);
+        self.renewals.insert(id, requests);
+        let heard = self.heard.clone();
+        tokio::spawn(async move {
+            while let Some(reply) = replies.recv().await {
+                match reply {
+                    Ok(renewed) => {
+                        if heard.send(Heard::Input(Input::Renewed(id, renewed))).is_err() {
+                            return;
+                        }
+                    }
+                    Err(error) => {
+                        tracing::debug!(%error, "a stream of renewals broke");
+                        break;
+                    }
+                }
+            }
+            let _ = heard.send(Heard::Input(Input::RenewalsEnded(id)));
+        });
+    }
+}
+
+/// Passes on what comes on a watch stream, and its end.
+fn report_watches(generation: u64, mut stream: WatchStream, heard: mpsc::UnboundedSender<Heard>) {
+    tokio::spawn(async move {
+        loop {
+            let reply = stream.replies.recv().await;
+            let is_over = !matches!(reply, Some(Ok(_)));
+            if heard.send(Heard::Watch((generation, reply))).is_err() || is_over {
+                return;
+            }
+        }
+    });
+}
+
+/// Answers a command that came after the end.
+fn refuse(command: Command) {
+    let closed = || Error::new(Code::Closed, "the client is closed; open another one");
+    match command {
+        Command::Acquire(_, _, _, answer) => drop(answer.send(Err(closed()))),
+        Command::Release(_, Some(answer)) | Command::Extend(_, _, answer) => drop(answer.send(Err(closed()))),
+        Command::Close(answer) => drop(answer.send(())),
+        Command::Cancel(_) | Command::Release(_, None) => {}
+    }
+}
+
+/// The present moment and whether `deadline` has not passed yet.
+pub(crate) fn is_before(deadline: &AtomicU64) -> bool {
+    clock::now() < Moment::from_nanos(deadline.load(Ordering::Acquire))
+}

@@ -1,0 +1,321 @@
+//! A guard: the proof that its owner holds a lock now.
+
+use std::{
+    fmt,
+    future::Future,
+    sync::{Arc, atomic::Ordering},
+    time::Duration,
+};
+
+use tokio::sync::oneshot;
+
+use crate::{
+    client::Client,
+    clock::{self, Moment},
+    engine::{Command, Fate, HoldState, is_before},
+    error::{Code, Error, LostReason, Result},
+    hub::Hold,
+    options::{MAX_TTL, MIN_TTL},
+    queue::member::Ticket,
+    store::{CreateRevisionIs, Key, Keys, Op, OpReply, Range, ReplyBody, Request, Txn},
+};
+
+/// A lock that is held. Whoever has the guard is the owner, not a thread or a task: it can be sent anywhere.
+///
+/// Dropping it releases the lock in the background; [`Guard::release`] waits until that is confirmed and says if the lock was
+/// lost before. A guard that was lost stays lost: the lock is never acquired again behind its owner's back.
+#[must_use = "a guard that is dropped releases its lock at once"]
+pub struct Guard {
+    client: Client,
+    name: Arc<str>,
+    ticket: Ticket,
+    hold: Hold,
+    state: Arc<HoldState>,
+    /// The process that acquired it: after a fork, the lock is the parent's.
+    process: u32,
+    is_released: bool,
+}
+
+impl Guard {
+    pub(crate) fn new(client: Client, name: Arc<str>, ticket: Ticket, hold: Hold, state: Arc<HoldState>) -> Self {
+        Self { client, name, ticket, hold, state, process: std::process::id(), is_released: false }
+    }
+
+    /// The name of the lock, as it was asked for.
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// The fencing token: greater than that of every earlier owner of the same name.
+    ///
+    /// Send it along with every write that the lock protects, and let the receiver refuse a smaller one than it has seen.
+    /// It is the create revision of [`Guard::key`].
+    pub fn token(&self) -> i64 {
+        self.hold.token
+    }
+
+    /// Tells holds apart that share a token. Always 0 for this kind of lock; owners compare the pair (token, sequence).
+    pub fn sequence(&self) -> u64 {
+        0
+    }
+
+    /// The key in etcd that stands for this hold, namespace included.
+    pub fn key(&self) -> String {
+        self.hold.key.to_text()
+    }
+
+    /// The id of the lease in etcd that keeps the key alive, in lower-case hexadecimal as etcd's own tools print it.
+    pub fn lease(&self) -> String {
+        self.hold.lease.to_string()
+    }
+
+    /// Whether the lock is certainly still held. Asks nobody: it compares the session's deadline with the clock, so the
+    /// answer is right at the first call after the process was frozen or the machine suspended.
+    ///
+    /// The lock can be lost the moment after. What must not happen twice needs the [token](Guard::token) at its receiver.
+    pub fn is_held(&self) -> bool {
+        !self.is_forked() && *self.state.fate.borrow() == Fate::Held && is_before(&self.state.deadline)
+    }
+
+    /// How long the lock is certainly still held if no renewal succeeds from now on; zero if it is lost.
+    pub fn remaining(&self) -> Duration {
+        if self.is_held() {
+            clock::now().until(Moment::from_nanos(self.state.deadline.load(Ordering::Acquire)))
+        } else {
+            Duration::ZERO
+        }
+    }
+
+    /// Waits until the lock is lost and tells why. Never ends for a guard that is released in time.
+    ///
+    /// The future is independent of the guard and of any runtime; give it to the task that must stop.
+    ///
+    /// # Cancel safety
+    /// Dropping it has no effect.
+    pub fn lost(&self) -> impl Future<Output = LostReason> + Send + 'static {
+        let is_forked = self.is_forked();
+        let state = self.state.clone();
+        async move {
+            if is_forked {
+                return LostReason::Forked;
+            }
+            let mut fate = state.fate.subscribe();
+            loop {
+                if let Fate::Lost(reason) = *fate.borrow_and_update() {
+                    return reason;
+                }
+                if fate.changed().await.is_err() {
+                    return std::future::pending().await; // `state` keeps the channel open
+                }
+            }
+        }
+    }
+
+    /// Releases the lock and waits until etcd has confirmed it. A waiter of this process may go on before that.
+    ///
+    /// # Errors
+    /// [`Code::Lost`] if the lock was lost before: what it protected may have been done by somebody else meanwhile.
+    /// [`Code::DeadlineExceeded`] or [`Code::Unavailable`] if etcd could not be asked in time: the lock is released as far as
+    /// this process is concerned, its key is deleted in the background and, at the latest, with its lease.
+    ///
+    /// # Cancel safety
+    /// Dropping the future does not keep the lock: the release goes on in the background.
+    pub async fn release(mut self) -> Result<()> {
+        self.check_process()?;
+        let (answer, released) = oneshot::channel();
+        self.is_released = true;
+        let sent = self.client.send(Command::Release(self.ticket, Some(answer)));
+        if let Some(error) = self.loss() {
+            return Err(error);
+        }
+        sent?;
+        match released.await {
+            Ok(Err(error)) if error.code() == Code::NotHeld => Err(self.loss().unwrap_or_else(|| self.expired())),
+            Ok(result) => result,
+            Err(_) => Err(self.loss().unwrap_or_else(|| Error::lost(&self.name, LostReason::ClientClosed))),
+        }
+    }
+
+    /// Makes the hold last at least `span` from now, and waits for etcd's word on it.
+    ///
+    /// A hold that is renewed lasts anyway; for it, this is a renewal at once and so a proof that the lock is held now. A hold
+    /// without renewal ends `span` from now instead of earlier; where `span` is longer than the TTL of its lease, the lease
+    /// is renewed until then, so a crash still frees the lock within that TTL.
+    ///
+    /// # Errors
+    /// [`Code::InvalidArgument`] if `span` is shorter than 2 s or longer than 30 days. [`Code::Lost`] if the lock is lost.
+    /// [`Code::DeadlineExceeded`] if etcd did not answer within the request timeout.
+    ///
+    /// # Cancel safety
+    /// Dropping the future does not undo the extension.
+    pub async fn extend(&self, span: Duration) -> Result<()> {
+        self.check_process()?;
+        if !(MIN_TTL..=MAX_TTL).contains(&span) {
+            let message = format!("a hold can be extended by 2 s to 30 days, not by {span:?}");
+            return Err(Error::new(Code::InvalidArgument, message));
+        }
+        self.check_held()?;
+        let (answer, extended) = oneshot::channel();
+        self.client.send(Command::Extend(self.ticket, span, answer))?;
+        match extended.await {
+            Ok(Ok(())) => Ok(()),
+            Ok(Err(error)) if error.code() == Code::DeadlineExceeded => Err(error),
+            _ => Err(self.loss().unwrap_or_else(|| self.expired())),
+        }
+    }
+
+    /// Writes `value` under `key` (below the client's namespace) if the lock is still held, in one transaction with the check
+    /// of the fencing token. Returns the revision of the write.
+    ///
+    /// # Errors
+    /// [`Code::Lost`] if the hold's key is gone: nothing was written. [`Code::DeadlineExceeded`] or [`Code::Unavailable`] if
+    /// there was no answer: it may have been written. It is not repeated, because a repeated write could undo a later one.
+    ///
+    /// # Cancel safety
+    /// Dropping the future does not take the write back.
+    pub async fn put(&self, key: impl AsRef<[u8]>, value: impl AsRef<[u8]>) -> Result<i64> {
+        Ok(self.txn().put(key, value).commit().await?.revision)
+    }
+
+    /// Deletes `key` (below the client's namespace) if the lock is still held. Returns whether it existed.
+    ///
+    /// Errors and cancel safety are those of [`Guard::put`].
+    pub async fn delete(&self, key: impl AsRef<[u8]>) -> Result<bool> {
+        Ok(self.txn().delete(key).commit().await?.deleted > 0)
+    }
+
+    /// Reads and writes in one transaction that takes effect only if the lock is still held.
+    pub fn txn(&self) -> GuardedTxn<'_> {
+        GuardedTxn { guard: self, ops: Vec::new() }
+    }
+
+    fn is_forked(&self) -> bool {
+        self.process != std::process::id()
+    }
+
+    fn check_process(&self) -> Result<()> {
+        if self.is_forked() {
+            let message =
+                format!("the guard of {:?} belongs to the parent process; acquire the lock in this one", self.name);
+            return Err(Error::new(Code::Forked, message));
+        }
+        Ok(())
+    }
+
+    fn check_held(&self) -> Result<()> {
+        self.check_process()?;
+        if self.is_held() { Ok(()) } else { Err(self.loss().unwrap_or_else(|| self.expired())) }
+    }
+
+    fn loss(&self) -> Option<Error> {
+        match *self.state.fate.borrow() {
+            Fate::Lost(reason) => Some(Error::lost(&self.name, reason)),
+            Fate::Voided => Some(Error::lost(&self.name, LostReason::KeyDeleted)),
+            Fate::Held => None,
+        }
+    }
+
+    /// The deadline has passed, and the engine has not come round to saying so.
+    fn expired(&self) -> Error {
+        Error::lost(&self.name, LostReason::Expired)
+    }
+}
+
+impl Drop for Guard {
+    fn drop(&mut self) {
+        if !self.is_released && !self.is_forked() {
+            // If the client is closed, its keys are gone already.
+            let _ = self.client.send(Command::Release(self.ticket, None));
+        }
+    }
+}
+
+impl fmt::Debug for Guard {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Guard")
+            .field("name", &self.name)
+            .field("key", &self.hold.key)
+            .field("token", &self.hold.token)
+            .field("held", &self.is_held())
+            .finish_non_exhaustive()
+    }
+}
+
+/// A transaction that takes effect only while its lock is held. Built by [`Guard::txn`]. Keys stand below the client's
+/// namespace; etcd allows 128 operations by default.
+#[must_use = "a transaction does nothing until it is committed"]
+#[derive(Debug)]
+pub struct GuardedTxn<'a> {
+    guard: &'a Guard,
+    ops: Vec<Op>,
+}
+
+/// What a [`GuardedTxn`] did.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Committed {
+    /// The revision of etcd after the transaction; if it wrote, the revision of its writes.
+    pub revision: i64,
+    /// How many keys were deleted.
+    pub deleted: i64,
+    /// The values read, in the order of the reads; `None` where the key did not exist.
+    pub values: Vec<Option<Vec<u8>>>,
+}
+
+impl GuardedTxn<'_> {
+    /// Writes `value` under `key`.
+    pub fn put(mut self, key: impl AsRef<[u8]>, value: impl AsRef<[u8]>) -> Self {
+        let key = self.key(key);
+        self.ops.push(Op::Put { key, value: value.as_ref().into(), lease: None });
+        self
+    }
+
+    /// Deletes `key`.
+    pub fn delete(mut self, key: impl AsRef<[u8]>) -> Self {
+        let key = self.key(key);
+        self.ops.push(Op::Delete(Keys::one(key)));
+        self
+    }
+
+    /// Reads `key`, after the writes that come before it in this transaction.
+    pub fn get(mut self, key: impl AsRef<[u8]>) -> Self {
+        let key = self.key(key);
+        self.ops.push(Op::Range(Range { keys: Keys::one(key), limit: 1, keys_only: false }));
+        self
+    }
+
+    /// Sends the transaction. Errors and cancel safety are those of [`Guard::put`].
+    pub async fn commit(self) -> Result<Committed> {
+        let guard = self.guard;
+        guard.check_held()?;
+        let Hold { key, token, .. } = &guard.hold;
+        let request = Request::Txn(Txn {
+            conditions: vec![CreateRevisionIs { keys: Keys::one(key.clone()), revision: *token }],
+            then: self.ops,
+            otherwise: Vec::new(),
+        });
+        let what = format!("could not write under the lock {:?}", guard.name);
+        let reply = guard.client.call_once(request, &what).await?;
+        let ReplyBody::Txn(txn) = reply.body else {
+            return Err(Error::new(Code::Internal, "etcd's reply to a transaction has an unknown shape"));
+        };
+        if !txn.succeeded {
+            return Err(guard.loss().unwrap_or_else(|| Error::lost(&guard.name, LostReason::KeyDeleted)));
+        }
+        let mut committed = Committed { revision: reply.revision, deleted: 0, values: Vec::new() };
+        for op in txn.replies {
+            match op {
+                OpReply::Delete(count) => committed.deleted += count,
+                OpReply::Range(range) => {
+                    committed.values.push(range.kvs.into_iter().next().map(|kv| kv.value.to_vec()));
+                }
+                OpReply::Put | OpReply::Txn(_) => {}
+            }
+        }
+        Ok(committed)
+    }
+
+    fn key(&self, key: impl AsRef<[u8]>) -> Key {
+        self.guard.client.in_namespace(key.as_ref())
+    }
+}

@@ -1,0 +1,197 @@
+//! A lock: a name, and how to acquire it.
+
+use std::{sync::Arc, time::Duration};
+
+use tokio::sync::oneshot;
+
+use crate::{
+    client::Client,
+    contender::{self, Contender},
+    engine::Command,
+    error::{Code, Error, Result},
+    guard::Guard,
+    hub::Acquire,
+    options::{validate_name, whole_seconds},
+    queue::{
+        member::{Mode, Ticket},
+        wire::{self, Prefix},
+    },
+    store::{Reply, ReplyBody},
+};
+
+/// A name that can be locked, and how it is to be locked. Cheap to clone; making one does nothing yet.
+///
+/// Owners take turns in the order in which their keys were created in etcd (FIFO), across processes, languages and hosts, and
+/// together with etcd's own `etcdctl lock` and the Go package `concurrency`. Names are compared byte by byte; `/lock/a/b` does
+/// not concern `/lock/a`.
+#[must_use = "a lock does nothing until it is acquired"]
+#[derive(Clone, Debug)]
+pub struct Lock {
+    client: Client,
+    name: Arc<str>,
+    ttl: Option<Duration>,
+    renew: bool,
+    requeue: bool,
+}
+
+impl Lock {
+    pub(crate) fn new(client: Client, name: &str) -> Self {
+        Self { client, name: name.into(), ttl: None, renew: true, requeue: true }
+    }
+
+    /// The name.
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// Holds with this TTL instead of the client's: how long the lock stays taken after its owner crashed. At least 2 s, at
+    /// most 30 days, rounded up to whole seconds; etcd may choose a longer one. Each TTL has a lease of its own.
+    pub fn ttl(mut self, ttl: Duration) -> Self {
+        self.ttl = Some(ttl);
+        self
+    }
+
+    /// Whether the hold is renewed until it is released (`true`, the default). With `false` it ends at its TTL: a lock that
+    /// frees itself. It is renewed while it waits in any case.
+    pub fn renew(mut self, renew: bool) -> Self {
+        self.renew = renew;
+        self
+    }
+
+    /// Whether an acquire queues again, at the end, if its session is lost while it waits (`true`, the default). With `false`
+    /// it fails with [`Code::Lost`].
+    pub fn requeue(mut self, requeue: bool) -> Self {
+        self.requeue = requeue;
+        self
+    }
+
+    /// Waits until the lock is ours, for as long as it takes.
+    ///
+    /// An acquire by somebody who holds the same lock already waits for ever: locks are not re-entrant.
+    ///
+    /// # Errors
+    /// [`Code::InvalidArgument`] for a bad name or TTL. [`Code::Unavailable`], [`Code::DeadlineExceeded`],
+    /// [`Code::Unauthenticated`], [`Code::PermissionDenied`] or [`Code::ResourceExhausted`] if the queue could not be joined
+    /// within the request timeout. [`Code::Closed`] if the client is closed. [`Code::Lost`] as [`Lock::requeue`] says.
+    ///
+    /// # Cancel safety
+    /// Dropping the future gives up the place in the queue: the key is withdrawn in the background, and a lock that was won at
+    /// the same moment is released. No request is abandoned half-way.
+    pub async fn acquire(&self) -> Result<Guard> {
+        self.request(Mode::Wait, None).await
+    }
+
+    /// Waits for the lock for at most `limit`; a `limit` of zero is a try.
+    ///
+    /// # Errors
+    /// [`Code::NotAcquired`] when the limit has passed; up to a second later if etcd does not confirm that the key is
+    /// withdrawn. Otherwise as [`Lock::acquire`].
+    ///
+    /// # Cancel safety
+    /// As [`Lock::acquire`].
+    pub async fn acquire_within(&self, limit: Duration) -> Result<Guard> {
+        let mode = if limit.is_zero() { Mode::Try } else { Mode::Wait };
+        self.request(mode, Some(limit).filter(|limit| !limit.is_zero())).await
+    }
+
+    /// Takes the lock if nobody holds it or waits for it; otherwise answers `None` and leaves nothing in the queue.
+    ///
+    /// It never loses to a guard of the same client that was dropped or released before.
+    ///
+    /// # Errors
+    /// As [`Lock::acquire`].
+    ///
+    /// # Cancel safety
+    /// As [`Lock::acquire`].
+    pub async fn try_acquire(&self) -> Result<Option<Guard>> {
+        match self.request(Mode::Try, None).await {
+            Ok(guard) => Ok(Some(guard)),
+            Err(error) if error.code() == Code::NotAcquired => Ok(None),
+            Err(error) => Err(error),
+        }
+    }
+
+    /// Everybody in the queue, the holder first, foreign clients included.
+    ///
+    /// # Errors
+    /// As [`Client::ping`], and [`Code::PermissionDenied`].
+    ///
+    /// # Cancel safety
+    /// Reads only.
+    pub async fn queue(&self) -> Result<Vec<Contender>> {
+        validate_name(&self.name)?;
+        let prefix = self.prefix();
+        let what = format!("could not read the queue of the lock {:?}", self.name);
+        match self.client.call(wire::snapshot(&prefix), &what).await? {
+            Reply { body: ReplyBody::Range(range), .. } => Ok(contender::in_order(&prefix, range.kvs)),
+            _ => Err(Error::new(Code::Internal, "etcd's reply to a read has an unknown shape")),
+        }
+    }
+
+    /// Takes the lock, or the place in the queue, away from the contender with this token, whoever it is. Its guard is lost
+    /// with [`LostReason::KeyDeleted`](crate::LostReason::KeyDeleted) as soon as it notices.
+    ///
+    /// For operators: the owner may still be at work. Only fencing tokens keep its late writes out.
+    ///
+    /// # Errors
+    /// [`Code::NotHeld`] if no contender has this token. Otherwise as [`Lock::queue`].
+    ///
+    /// # Cancel safety
+    /// Dropping the future does not take the removal back.
+    pub async fn force_release(&self, token: i64) -> Result<()> {
+        let gone = || {
+            let message = format!("nobody in the queue of the lock {:?} has the token {token}", self.name);
+            Error::new(Code::NotHeld, message)
+        };
+        let contenders = self.queue().await?;
+        let found = contenders.into_iter().find(|contender| contender.token == token).ok_or_else(gone)?;
+        let what = format!("could not release the lock {:?} by force", self.name);
+        let request = wire::delete(&[(found.raw_key, token)]);
+        // Safe to repeat: only the key of this token is ever deleted. If it is gone, somebody was faster, perhaps we.
+        self.client.call(request, &what).await.map(drop)
+    }
+
+    fn prefix(&self) -> Prefix {
+        Prefix::new(self.client.namespace(), &self.name)
+    }
+
+    async fn request(&self, mode: Mode, wait: Option<Duration>) -> Result<Guard> {
+        validate_name(&self.name)?;
+        let ttl = match self.ttl {
+            Some(ttl) => whole_seconds(ttl)?,
+            None => self.client.ttl(),
+        };
+        let acquire = Acquire {
+            name: self.name.clone(),
+            mode,
+            ttl,
+            renew: self.renew,
+            requeue: self.requeue,
+            wait,
+            value: self.client.metadata(),
+        };
+        let ticket = self.client.next_ticket();
+        let (answer, acquired) = oneshot::channel();
+        self.client.send(Command::Acquire(ticket, acquire, self.client.clone(), answer))?;
+        let mut cancel = CancelOnDrop { client: &self.client, ticket, is_answered: false };
+        let result = acquired.await;
+        cancel.is_answered = true;
+        result.unwrap_or_else(|_| Err(Error::new(Code::Internal, "the engine of this client ended; please report it")))
+    }
+}
+
+/// Tells the engine when nobody waits for an acquire any more.
+struct CancelOnDrop<'a> {
+    client: &'a Client,
+    ticket: Ticket,
+    is_answered: bool,
+}
+
+impl Drop for CancelOnDrop<'_> {
+    fn drop(&mut self) {
+        if !self.is_answered {
+            // If the client is closed, nothing is left to cancel.
+            let _ = self.client.send(Command::Cancel(self.ticket));
+        }
+    }
+}

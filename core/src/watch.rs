@@ -1,0 +1,77 @@
+//! The watches of one client: all on one stream, which is opened when the first is needed and opened anew after it broke.
+//!
+//! A watch that broke is not resumed: its queue is told, opens another one from now on, and reads. See `queue/view.rs`.
+
+use std::collections::BTreeSet;
+
+use crate::store::{ErrorKind, Keys, Store, StoreError, WatchId, WatchReply, WatchRequest, WatchStream};
+
+use tokio::sync::mpsc;
+
+/// One stream of watches and what stands on it.
+#[derive(Debug, Default)]
+pub(crate) struct Watches {
+    stream: Option<Stream>,
+    /// Counts the streams, so that the last words of a broken one are not taken for the next one's.
+    generation: u64,
+}
+
+#[derive(Debug)]
+struct Stream {
+    requests: mpsc::UnboundedSender<WatchRequest>,
+    watches: BTreeSet<WatchId>,
+}
+
+/// Something that came on the stream of a generation; `None` is its end.
+pub(crate) type FromStream = (u64, Option<Result<WatchReply, StoreError>>);
+
+impl Watches {
+    /// Opens a watch. What it tells is sent to `replies`.
+    pub(crate) fn create(&mut self, id: WatchId, keys: Keys, store: &dyn Store, report: impl FnOnce(u64, WatchStream)) {
+        if self.stream.is_none() {
+            let mut stream = store.watches();
+            self.generation += 1;
+            let (requests, _) = mpsc::unbounded_channel();
+            let requests = std::mem::replace(&mut stream.requests, requests);
+            report(self.generation, stream);
+            self.stream = Some(Stream { requests, watches: BTreeSet::new() });
+        }
+        if let Some(stream) = &mut self.stream {
+            stream.watches.insert(id);
+            // A stream that is gone already reports its end, and with it the end of this watch.
+            let _ = stream.requests.send(WatchRequest::Create(id, keys));
+        }
+    }
+
+    /// Closes a watch.
+    pub(crate) fn cancel(&mut self, id: WatchId) {
+        if let Some(stream) = &mut self.stream
+            && stream.watches.remove(&id)
+        {
+            let _ = stream.requests.send(WatchRequest::Cancel(id));
+        }
+    }
+
+    /// Translates what came on a stream into what the machines are told: the end of the stream is the end of every watch on it.
+    pub(crate) fn receive(&mut self, (generation, reply): FromStream) -> Vec<WatchReply> {
+        if generation != self.generation {
+            return Vec::new();
+        }
+        match reply {
+            Some(Ok(reply)) => {
+                if let (WatchReply::Cancelled { id, .. }, Some(stream)) = (&reply, &mut self.stream) {
+                    stream.watches.remove(id);
+                }
+                vec![reply]
+            }
+            ended => {
+                let error = match ended {
+                    Some(Err(error)) => error,
+                    _ => StoreError::refused(ErrorKind::Unavailable, "the watch stream ended"),
+                };
+                let watches = self.stream.take().map(|stream| stream.watches).unwrap_or_default();
+                watches.into_iter().map(|id| WatchReply::Cancelled { id, error: error.clone() }).collect()
+            }
+        }
+    }
+}

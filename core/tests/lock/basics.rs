@@ -1,0 +1,106 @@
+//! Acquire, try, wait, release, and what is left behind.
+
+use std::{sync::Arc, time::Duration};
+
+use leasehold::{Client, Code};
+
+use crate::support::{client, etcd, eventually, keys, leases};
+
+#[tokio::test]
+async fn a_lock_is_acquired_and_released_and_leaves_nothing() {
+    let cluster = etcd().await;
+    let client = client(&cluster);
+    let guard = client.lock("/lock/a").acquire().await.unwrap();
+    assert!(guard.is_held());
+    assert!(guard.remaining() > Duration::from_secs(3));
+    assert_eq!(keys(&cluster, "/lock/").await, [guard.key()]);
+    assert!(guard.key().starts_with(&format!("/lock/a/{}-", guard.lease())));
+    guard.release().await.unwrap();
+    assert!(keys(&cluster, "/lock/").await.is_empty());
+    client.close().await.unwrap();
+    assert!(leases(&cluster).await.is_empty());
+}
+
+#[tokio::test]
+async fn waiters_are_served_in_order_with_growing_tokens() {
+    let cluster = etcd().await;
+    let clients = [client(&cluster), client(&cluster)];
+    let first = clients[0].lock("/lock/a").acquire().await.unwrap();
+    let mut last = first.token();
+    let served = Arc::new(tokio::sync::Mutex::new(Vec::new()));
+    let mut tasks = Vec::new();
+    for number in 0..10 {
+        let (lock, served) = (clients[number % 2].lock("/lock/a"), served.clone());
+        let before = keys(&cluster, "/lock/a/").await.len();
+        tasks.push(tokio::spawn(async move {
+            let guard = lock.acquire().await.unwrap();
+            served.lock().await.push((number, guard.token()));
+            guard.release().await.unwrap();
+        }));
+        eventually("the next waiter is queued", || async { keys(&cluster, "/lock/a/").await.len() > before }).await;
+    }
+    first.release().await.unwrap();
+    for task in tasks {
+        task.await.unwrap();
+    }
+    for (place, (number, token)) in served.lock().await.iter().enumerate() {
+        assert_eq!(place, *number);
+        assert!(*token > last);
+        last = *token;
+    }
+    for client in &clients {
+        client.close().await.unwrap();
+    }
+    assert!(keys(&cluster, "").await.is_empty());
+    assert!(leases(&cluster).await.is_empty());
+}
+
+#[tokio::test]
+async fn a_try_fails_at_once_and_leaves_no_key() {
+    let cluster = etcd().await;
+    let (one, two) = (client(&cluster), client(&cluster));
+    let guard = one.lock("/lock/a").try_acquire().await.unwrap().expect("free");
+    assert!(two.lock("/lock/a").try_acquire().await.unwrap().is_none());
+    assert!(one.lock("/lock/a").try_acquire().await.unwrap().is_none());
+    assert_eq!(keys(&cluster, "/lock/").await, [guard.key()]);
+    drop(guard);
+    // A client sees its own releases, dropped guards included.
+    let again = one.lock("/lock/a").try_acquire().await.unwrap().expect("our own delete is on the way");
+    again.release().await.unwrap();
+}
+
+#[tokio::test]
+async fn a_wait_limit_ends_the_wait_and_withdraws_the_key() {
+    let cluster = etcd().await;
+    let (one, two) = (client(&cluster), client(&cluster));
+    let guard = one.lock("/lock/a").acquire().await.unwrap();
+    let error = two.lock("/lock/a").acquire_within(Duration::from_millis(200)).await.unwrap_err();
+    assert_eq!(error.code(), Code::NotAcquired);
+    assert!(error.message().contains(&guard.key()), "{error}");
+    assert_eq!(keys(&cluster, "/lock/").await, [guard.key()]);
+}
+
+#[tokio::test]
+async fn a_dropped_acquire_withdraws_its_key() {
+    let cluster = etcd().await;
+    let (one, two) = (client(&cluster), client(&cluster));
+    let guard = one.lock("/lock/a").acquire().await.unwrap();
+    let waiter = tokio::spawn(async move { two.lock("/lock/a").acquire().await });
+    eventually("the waiter is queued", || async { keys(&cluster, "/lock/").await.len() == 2 }).await;
+    waiter.abort();
+    eventually("its key is gone", || async { keys(&cluster, "/lock/").await == [guard.key()] }).await;
+}
+
+#[tokio::test]
+async fn the_same_holds_without_a_server() {
+    let client = Client::new("memory://basics?ttl=5s").unwrap();
+    let guard = client.lock("/lock/a").acquire().await.unwrap();
+    assert!(client.lock("/lock/a").try_acquire().await.unwrap().is_none());
+    let other = Client::new("memory://basics").unwrap();
+    let waiter = tokio::spawn(async move { other.lock("/lock/a").acquire().await.unwrap().token() });
+    eventually("two are queued", || async { client.lock("/lock/a").queue().await.unwrap().len() == 2 }).await;
+    let token = guard.token();
+    guard.release().await.unwrap();
+    assert!(waiter.await.unwrap() > token);
+    client.close().await.unwrap();
+}
