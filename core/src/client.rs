@@ -250,7 +250,7 @@ impl Client {
                     pause = (pause * 2).min(BACKOFF_MAX);
                 }
             };
-            tokio::time::timeout(limit, retry).await.unwrap_or_else(|_| Err(last))
+            tokio::time::timeout(limit, retry).await.unwrap_or(Err(last))
         })
         .await
     }

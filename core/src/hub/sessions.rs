@@ -2,7 +2,7 @@
 
 use std::{collections::BTreeSet, time::Duration};
 
-use super::{Action, Asked, Hub, RpcId, StreamId, Tenancy};
+use super::{Action, Asked, Hub, StreamId, Tenancy};
 use crate::{
     clock::Moment,
     error::{Code, Error, LostReason},
@@ -186,12 +186,13 @@ impl Hub {
             out.push(Action::Lost(ticket, reason));
         }
         // Whoever waits for the cause of a loss knows it now.
-        let is_autopsy = |_: &RpcId, asked: &mut Asked| matches!(asked, Asked::Autopsy(_, of) if *of == id);
-        for (_, asked) in self.asked.extract_if(.., is_autopsy) {
-            if let Asked::Autopsy(ticket, _) = asked {
-                out.push(Action::Lost(ticket, reason));
+        self.asked.retain(|_, asked| match asked {
+            Asked::Autopsy(ticket, of) if *of == id => {
+                out.push(Action::Lost(*ticket, reason));
+                false
             }
-        }
+            _ => true,
+        });
         let unkeyed =
             self.sessions.get_mut(&id).map(|tenancy| std::mem::take(&mut tenancy.unkeyed)).unwrap_or_default();
         self.discard_session(id, out);

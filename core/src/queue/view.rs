@@ -9,7 +9,7 @@
 //!   kept and replayed on top of it.
 //! - A watch that starts in the past would be served by etcd's slow loop (every 100 ms), so none ever does.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet, btree_map::Entry};
 
 use super::wire::Prefix;
 use crate::store::{Change, Key, KeyValue, Keys, WatchEvent, WatchId};
@@ -134,10 +134,10 @@ impl View {
             keep
         });
         for keys in wanted {
-            if !self.watches.contains_key(&keys) {
+            if let Entry::Vacant(missing) = self.watches.entry(keys) {
                 let id = next_id();
-                out.push(Effect::Watch(id, keys.clone()));
-                self.watches.insert(keys, Watch { id, stands: false });
+                out.push(Effect::Watch(id, missing.key().clone()));
+                missing.insert(Watch { id, stands: false });
                 self.open_gap();
             }
         }

@@ -196,7 +196,8 @@ fn a_watch_is_not_told_of_a_lease_that_ended_as_it_was_created() {
         grant(&store, LEASE).await;
         let revision = write(&store, vec![put("a", Some(LEASE))]).await;
         // No stream is open, so nobody ends the lease before the watch comes.
-        passed(lock(&store.state).kv.next_expiry()).await;
+        let expiry = lock(&store.state).kv.next_expiry();
+        passed(expiry).await;
         let (outbox, mut replies) = mpsc::unbounded_channel();
         let create = WatchRequest::Create(WatchId(1), Keys::one(Key::from("a")));
         store.with(|state, _| state.watch(1, create, &outbox));
