@@ -1,6 +1,9 @@
 //! The store on a real etcd: every request and reply, the streams, and what happens when members, tokens or certificates fail.
 
+mod auth;
+mod failover;
 mod streams;
+mod tls;
 mod unary;
 
 use std::{

@@ -25,7 +25,8 @@ use tonic_prost::ProstCodec;
 
 use super::{
     auth::{Auth, Pass},
-    config::EtcdConfig,
+    config::{EtcdConfig, Route},
+    connect::Connector,
     endpoints::{Endpoints, Set},
     errors::{Failure, Next, Phase},
     lock, version,
@@ -50,6 +51,7 @@ struct Member {
     /// Its URL, for messages.
     name: String,
     endpoint: Endpoint,
+    connector: Connector,
     /// Made at the first call, because it needs a runtime.
     channel: OnceLock<Channel>,
     /// Whether its version was asked for.
@@ -80,9 +82,10 @@ impl Cluster {
         let members: Vec<_> = config
             .build()?
             .into_iter()
-            .map(|(name, endpoint)| Member {
+            .map(|Route { name, endpoint, connector }| Member {
                 name,
                 endpoint,
+                connector,
                 channel: OnceLock::new(),
                 greeted: AtomicBool::new(false),
             })
@@ -114,6 +117,12 @@ impl Cluster {
     /// The endpoint that is thought best now.
     pub(super) fn best(&self) -> usize {
         self.endpoints().best(clock::now(), Set::default()).unwrap_or_default()
+    }
+
+    /// What it means that an exchange with an endpoint ended with `status`.
+    pub(super) fn classify(&self, index: usize, status: &Status, phase: Phase) -> Failure {
+        let last_words = self.members[index].connector.last_words();
+        Failure::classify(self.name(index), status, phase, last_words.as_ref())
     }
 
     /// The endpoint failed: others first, for a while.
@@ -155,7 +164,8 @@ impl Cluster {
 
     fn client(&self, index: usize) -> Grpc<Channel> {
         let member = &self.members[index];
-        let channel = member.channel.get_or_init(|| member.endpoint.connect_lazy()).clone();
+        let connect = || member.endpoint.connect_with_connector_lazy(member.connector.clone());
+        let channel = member.channel.get_or_init(connect).clone();
         Grpc::new(channel).max_decoding_message_size(LARGEST_REPLY)
     }
 
@@ -225,7 +235,7 @@ impl Cluster {
             Ok(Ok(reply)) => Ok(reply),
             Ok(Err(status)) => {
                 let phase = if flight.abandon() { Phase::Unsent } else { call.effect };
-                Err(Failure::classify(name, &status, phase))
+                Err(self.classify(index, &status, phase))
             }
             Err(_) => Err(Failure::timeout(name, call.effect)),
         }
@@ -248,7 +258,7 @@ impl Cluster {
             let next = self.endpoints().best(clock::now(), tried);
             let remaining = call.deadline.saturating_duration_since(Instant::now());
             let index = match next {
-                Some(index) if failures.is_empty() || !remaining.is_zero() => index,
+                Some(index) if !remaining.is_zero() => index,
                 _ => return Err(combine(failures)),
             };
             tried.insert(index);

@@ -1,16 +1,20 @@
 //! How to reach a cluster: checked at the door, so that what can be known to be wrong is told before the first call.
 
-use std::{fmt, time::Duration};
+use std::{fmt, sync::Arc, time::Duration};
 
-use rustls::RootCertStore;
-use rustls::pki_types::{CertificateDer, PrivateKeyDer, pem::PemObject};
-use tonic::transport::{Certificate, ClientTlsConfig, Endpoint, Identity, Uri};
+use http::uri::Scheme;
+use tokio_rustls::rustls::{
+    ClientConfig, RootCertStore,
+    crypto::ring,
+    pki_types::{CertificateDer, PrivateKeyDer, ServerName, pem::PemObject},
+};
+use tonic::transport::{Endpoint, Uri};
 
-use super::endpoints::MOST_ENDPOINTS;
+use super::{connect::Connector, endpoints::MOST_ENDPOINTS};
 use crate::error::{Code, Error, Result};
 
-/// How often an HTTP/2 ping asks whether a connection still lives. etcd closes connections that are pinged more often than
-/// every 5 seconds.
+/// How often an HTTP/2 ping asks whether a connection with open streams still lives. etcd closes connections that are pinged more
+/// often than every 5 seconds; without a stream it closes them whatever the interval, so there the kernel's keepalive has to do.
 const PING_INTERVAL: Duration = Duration::from_secs(10);
 
 /// How long a ping may stay unanswered before its connection counts as broken.
@@ -26,7 +30,7 @@ pub struct EtcdConfig {
     pub tls: Option<TlsConfig>,
     /// User and password, where etcd asks for them.
     pub login: Option<(String, String)>,
-    /// How long opening a connection may take, once for TCP and once for TLS. The time limit of the call counts as well.
+    /// How long opening a connection may take, TLS included. The time limit of the call counts as well.
     pub connect_timeout: Duration,
 }
 
@@ -66,9 +70,17 @@ fn invalid(message: impl Into<String>) -> Error {
     Error::new(Code::InvalidArgument, message)
 }
 
+/// One endpoint, ready to be connected to.
+pub(super) struct Route {
+    /// Its URL in the one form in which messages name it.
+    pub(super) name: String,
+    pub(super) endpoint: Endpoint,
+    pub(super) connector: Connector,
+}
+
 impl EtcdConfig {
-    /// The endpoints, each with its URL in the one form in which messages name it.
-    pub(super) fn build(&self) -> Result<Vec<(String, Endpoint)>> {
+    /// The endpoints, in their order.
+    pub(super) fn build(&self) -> Result<Vec<Route>> {
         if self.connect_timeout.is_zero() {
             return Err(invalid("the connect timeout is zero; give it at least some milliseconds"));
         }
@@ -95,9 +107,9 @@ impl EtcdConfig {
         if self.tls.is_some() && secure == 0 {
             return Err(invalid("TLS options were given, but the endpoints are http://; write https://"));
         }
-        let tls =
-            if secure == 0 { None } else { Some(self.tls.clone().unwrap_or_default().build(self.connect_timeout)?) };
-        urls.into_iter().map(|url| self.endpoint(url, tls.as_ref())).collect()
+        let options = self.tls.clone().unwrap_or_default();
+        let tls = if secure == 0 { None } else { Some(Arc::new(options.build()?)) };
+        urls.into_iter().map(|url| self.route(url, tls.as_ref(), options.domain_name.as_deref())).collect()
     }
 
     /// One endpoint as a URL of scheme, host and port.
@@ -134,52 +146,80 @@ impl EtcdConfig {
         Ok(url)
     }
 
-    fn endpoint(&self, url: Uri, tls: Option<&ClientTlsConfig>) -> Result<(String, Endpoint)> {
+    fn route(&self, url: Uri, tls: Option<&Arc<ClientConfig>>, domain_name: Option<&str>) -> Result<Route> {
+        let tls = match tls {
+            Some(tls) => {
+                let host = url.host().unwrap_or_default().trim_start_matches('[').trim_end_matches(']');
+                let name = domain_name.unwrap_or(host).to_owned();
+                let unusable =
+                    |_| invalid(format!("no certificate can bear the name {name:?}; give a host name or an address"));
+                Some((Arc::clone(tls), ServerName::try_from(name.clone()).map_err(unusable)?))
+            }
+            None => None,
+        };
         let name = url.to_string().trim_end_matches('/').to_owned();
-        let mut endpoint = Endpoint::from(url)
+        let endpoint = self.endpoint(url)?;
+        Ok(Route { name, endpoint, connector: Connector::new(tls, self.connect_timeout) })
+    }
+
+    fn endpoint(&self, url: Uri) -> Result<Endpoint> {
+        let impossible =
+            |error: &dyn fmt::Display| Error::new(Code::Internal, format!("an endpoint was not understood: {error}"));
+        // tonic refuses https where TLS is not its own. It sees the scheme only as the one that requests name.
+        let mut parts = url.clone().into_parts();
+        parts.scheme = Some(Scheme::HTTP);
+        let address = Uri::from_parts(parts).map_err(|error| impossible(&error))?;
+        Ok(Endpoint::from(address)
+            .origin(url)
             .user_agent(concat!("leasehold/", env!("CARGO_PKG_VERSION")))
-            .map_err(|error| Error::new(Code::Internal, format!("the user agent is malformed: {error}")))?
-            .connect_timeout(self.connect_timeout)
-            .tcp_nodelay(true)
+            .map_err(|error| impossible(&error))?
             .http2_keep_alive_interval(PING_INTERVAL)
             .keep_alive_timeout(PING_TIMEOUT)
-            .keep_alive_while_idle(true);
-        if let Some(tls) = tls {
-            endpoint = endpoint.tls_config(tls.clone()).map_err(|error| {
-                let cause = std::error::Error::source(&error).map_or_else(|| error.to_string(), ToString::to_string);
-                invalid(format!("the TLS options cannot be used for {name}: {cause}"))
-            })?;
-        }
-        Ok((name, endpoint))
+            .keep_alive_while_idle(false))
     }
 }
 
 impl TlsConfig {
-    /// Reads the PEM. tonic would take text without any certificate for an empty list and fail at the first connection.
-    fn build(&self, timeout: Duration) -> Result<ClientTlsConfig> {
-        let mut config = ClientTlsConfig::new().timeout(timeout);
-        match &self.ca {
+    fn build(&self) -> Result<ClientConfig> {
+        let roots = match &self.ca {
             Some(pem) => {
                 let mut roots = RootCertStore::empty();
                 for certificate in certificates(pem, "CA certificate")? {
                     let unusable = |error| invalid(format!("the CA certificate cannot be used: {error}"));
                     roots.add(certificate).map_err(unusable)?;
                 }
-                config = config.ca_certificate(Certificate::from_pem(pem));
+                roots
             }
-            None => config = config.with_native_roots(),
-        }
-        if let Some((certificate, key)) = &self.identity {
-            certificates(certificate, "client certificate")?;
-            PrivateKeyDer::from_pem_slice(key)
-                .map_err(|_| invalid("the client key holds no private key in PEM (-----BEGIN … PRIVATE KEY-----)"))?;
-            config = config.identity(Identity::from_pem(certificate, key));
-        }
-        if let Some(name) = &self.domain_name {
-            config = config.domain_name(name);
-        }
+            None => trusted_here()?,
+        };
+        let config = ClientConfig::builder_with_provider(Arc::new(ring::default_provider()))
+            .with_safe_default_protocol_versions()
+            .map_err(|error| Error::new(Code::Internal, format!("TLS cannot be set up: {error}")))?
+            .with_root_certificates(roots);
+        let mut config = match &self.identity {
+            Some((certificate, key)) => {
+                let chain = certificates(certificate, "client certificate")?;
+                let key = PrivateKeyDer::from_pem_slice(key).map_err(|_| {
+                    invalid("the client key holds no private key in PEM (-----BEGIN … PRIVATE KEY-----)")
+                })?;
+                let unusable = |error| invalid(format!("the client certificate cannot be used with its key: {error}"));
+                config.with_client_auth_cert(chain, key).map_err(unusable)?
+            }
+            None => config.with_no_client_auth(),
+        };
+        config.alpn_protocols = vec![b"h2".to_vec()];
         Ok(config)
     }
+}
+
+/// The CA certificates that this machine trusts.
+fn trusted_here() -> Result<RootCertStore> {
+    let mut roots = RootCertStore::empty();
+    let found = rustls_native_certs::load_native_certs();
+    if roots.add_parsable_certificates(found.certs).0 == 0 {
+        return Err(invalid("this machine trusts no CA; give the certificate of the CA that signed the server's"));
+    }
+    Ok(roots)
 }
 
 /// The certificates in `pem`, of which there must be one.
@@ -206,11 +246,11 @@ mod tests {
     }
 
     fn names(config: &EtcdConfig) -> Vec<String> {
-        config.build().unwrap().into_iter().map(|(name, _)| name).collect()
+        config.build().unwrap().into_iter().map(|route| route.name).collect()
     }
 
     fn refusal(config: &EtcdConfig) -> String {
-        let error = config.build().unwrap_err();
+        let error = config.build().err().expect("it cannot work");
         assert_eq!(error.code(), Code::InvalidArgument);
         error.message().to_owned()
     }

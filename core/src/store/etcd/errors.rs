@@ -5,7 +5,7 @@
 
 use std::{error::Error as StdError, io};
 
-use rustls::AlertDescription as Alert;
+use tokio_rustls::rustls::{AlertDescription as Alert, Error as TlsError};
 use tonic::{Code, Status};
 
 use crate::store::{ErrorKind, StoreError};
@@ -55,10 +55,10 @@ impl Failure {
         Self { error, avoid: true, next }
     }
 
-    /// An exchange that ended with `status`.
-    pub(super) fn classify(endpoint: &str, status: &Status, phase: Phase) -> Self {
+    /// An exchange that ended with `status`; `last_words` is what TLS ended the connection with, if it did.
+    pub(super) fn classify(endpoint: &str, status: &Status, phase: Phase, last_words: Option<&TlsError>) -> Self {
         if let Some(source) = status.source() {
-            return Self::from_source(endpoint, source, phase);
+            return Self::from_source(endpoint, source, phase, last_words);
         }
         let verdict = Verdict::of(status);
         // What only reads may be asked elsewhere whatever became of it here.
@@ -77,12 +77,17 @@ impl Failure {
     }
 
     /// A failure on this side of the wire: no connection, or one that broke.
-    fn from_source(endpoint: &str, source: &(dyn StdError + 'static), phase: Phase) -> Self {
+    fn from_source(
+        endpoint: &str,
+        source: &(dyn StdError + 'static),
+        phase: Phase,
+        last_words: Option<&TlsError>,
+    ) -> Self {
         let chain = Chain(Some(source));
-        let tls = chain.clone().find_map(|error| error.downcast_ref::<rustls::Error>());
+        let tls = chain.clone().find_map(|error| error.downcast_ref::<TlsError>()).or(last_words);
         let (kind, cause) = match tls.map(|error| (error, certificate_problem(error))) {
             Some((error, Some(advice))) => (ErrorKind::Unauthenticated, format!("{error}; {advice}")),
-            Some((rustls::Error::InvalidMessage(_), None)) => {
+            Some((TlsError::InvalidMessage(_), None)) => {
                 (ErrorKind::Unavailable, "it does not answer in TLS; is it an http:// endpoint?".to_owned())
             }
             Some((error, None)) => (ErrorKind::Unavailable, format!("TLS: {error}")),
@@ -188,18 +193,18 @@ pub(super) fn cancelled_watch(endpoint: &str, reason: &str, compact_revision: i6
     }
     // The reason is the text of a status, sometimes with gRPC's own words in front, and means what it means there.
     let text = reason.rsplit("desc = ").next().unwrap_or(reason);
-    let mut failure = Failure::classify(endpoint, &Status::new(Code::Unavailable, text), Phase::Read);
+    let mut failure = Failure::classify(endpoint, &Status::new(Code::Unavailable, text), Phase::Read, None);
     failure.avoid = false;
     failure
 }
 
 /// What to do about a certificate that one side refused; nothing if the error is about something else.
-fn certificate_problem(error: &rustls::Error) -> Option<&'static str> {
+fn certificate_problem(error: &TlsError) -> Option<&'static str> {
     match error {
-        rustls::Error::InvalidCertificate(_) => {
+        TlsError::InvalidCertificate(_) => {
             Some("check the CA certificate that was given, and that the server's certificate names this host")
         }
-        rustls::Error::AlertReceived(
+        TlsError::AlertReceived(
             Alert::NoCertificate
             | Alert::BadCertificate
             | Alert::UnsupportedCertificate
@@ -245,10 +250,12 @@ fn root_cause(chain: Chain<'_>) -> String {
 
 #[cfg(test)]
 mod tests {
+    use tokio_rustls::rustls::CertificateError;
+
     use super::*;
 
     fn judge(code: Code, message: &str, phase: Phase) -> (ErrorKind, bool, Next) {
-        let failure = Failure::classify("http://e:1", &Status::new(code, message), phase);
+        let failure = Failure::classify("http://e:1", &Status::new(code, message), phase, None);
         assert!(failure.error.message.starts_with("http://e:1: "), "{}", failure.error.message);
         (failure.error.kind, failure.error.ambiguous, failure.next)
     }
@@ -326,28 +333,28 @@ mod tests {
     #[test]
     fn the_innermost_cause_is_named_in_words() {
         let refused = broken(io::Error::from_raw_os_error(111));
-        let failure = Failure::classify("http://e:1", &refused, Phase::Unsent);
+        let failure = Failure::classify("http://e:1", &refused, Phase::Unsent, None);
         assert_eq!(failure.error, StoreError::refused(ErrorKind::Unavailable, "http://e:1: connection refused"));
         assert_eq!(failure.next, Next::OtherEndpoint);
-        let reset = Failure::classify("http://e:1", &broken(io::ErrorKind::ConnectionReset.into()), Phase::Write);
+        let reset = Failure::classify("http://e:1", &broken(io::ErrorKind::ConnectionReset.into()), Phase::Write, None);
         assert!(reset.error.ambiguous && reset.avoid);
         assert_eq!(reset.next, Next::Stop);
     }
 
     #[test]
     fn a_refused_certificate_is_found_below_the_io_error_that_wraps_it() {
-        let wrapped = |error: rustls::Error| broken(io::Error::new(io::ErrorKind::InvalidData, error));
-        let unknown_ca = wrapped(rustls::CertificateError::UnknownIssuer.into());
-        let failure = Failure::classify("https://e:1", &unknown_ca, Phase::Unsent);
+        let wrapped = |error: TlsError| broken(io::Error::new(io::ErrorKind::InvalidData, error));
+        let unknown_ca = wrapped(CertificateError::UnknownIssuer.into());
+        let failure = Failure::classify("https://e:1", &unknown_ca, Phase::Unsent, None);
         assert_eq!((failure.error.kind, failure.error.ambiguous), (ErrorKind::Unauthenticated, false));
         assert!(failure.error.message.contains("UnknownIssuer"), "{}", failure.error.message);
         assert!(failure.error.message.contains("CA certificate"), "{}", failure.error.message);
-        let no_client_certificate = wrapped(rustls::Error::AlertReceived(Alert::CertificateRequired));
-        let failure = Failure::classify("https://e:1", &no_client_certificate, Phase::Write);
+        let no_client_certificate = wrapped(TlsError::AlertReceived(Alert::CertificateRequired));
+        let failure = Failure::classify("https://e:1", &no_client_certificate, Phase::Write, None);
         assert_eq!((failure.error.kind, failure.error.ambiguous), (ErrorKind::Unauthenticated, false));
         assert!(failure.error.message.contains("client certificate"), "{}", failure.error.message);
-        let other = wrapped(rustls::Error::AlertReceived(Alert::InternalError));
-        let failure = Failure::classify("https://e:1", &other, Phase::Write);
+        let other = wrapped(TlsError::AlertReceived(Alert::InternalError));
+        let failure = Failure::classify("https://e:1", &other, Phase::Write, None);
         assert_eq!((failure.error.kind, failure.error.ambiguous), (ErrorKind::Unavailable, true));
     }
 

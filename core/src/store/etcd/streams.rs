@@ -138,7 +138,7 @@ async fn converse<D: Dialogue>(
                     return Ok(());
                 }
             }
-            Some(Err(status)) => return Err(Failure::classify(name, &status, Phase::Read)),
+            Some(Err(status)) => return Err(cluster.classify(index, &status, Phase::Read)),
             None => {
                 let error = StoreError::refused(ErrorKind::Unavailable, format!("{name}: the server ended the stream"));
                 return Err(Failure { error, avoid: true, next: Next::Stop });

@@ -1,0 +1,179 @@
+//! Users, tokens that expire, and permissions.
+
+use std::time::Duration;
+
+use leasehold::store::{
+    ErrorKind, Keys, Request, Store, StoreError, WatchId, WatchReply, WatchRequest,
+    etcd::{EtcdConfig, EtcdStore},
+};
+use leasehold_etcd::{Cluster, User, Version};
+
+use super::{call, config, grant, key, new_lease, next, range, store_of, write};
+
+/// Long enough for a token of two seconds to expire: the server looks once a second.
+const EXPIRY: Duration = Duration::from_secs(4);
+
+/// A cluster whose tokens live for two seconds after their last use, with a user `app` for `/app/`.
+async fn cluster(version: Version) -> Cluster {
+    let app = User::new("app", "secret").prefix("/app/");
+    let builder = Cluster::builder().version(version).auth("root-secret", [app]);
+    builder.arg("--auth-token=simple").arg("--auth-token-ttl=2").start().await.unwrap()
+}
+
+fn store_as(cluster: &Cluster, user: &str, password: &str) -> EtcdStore {
+    let login = Some((user.to_owned(), password.to_owned()));
+    EtcdStore::new(EtcdConfig { login, ..config(cluster.endpoints()) }).unwrap()
+}
+
+fn assert_refused(error: &StoreError, kind: ErrorKind) {
+    assert_eq!((error.kind, error.ambiguous), (kind, false), "{error}");
+    assert!(!error.message.contains("secret"), "{error}");
+}
+
+#[tokio::test]
+async fn unary_calls_outlive_their_token() {
+    for version in [Version::V3_4, Version::V3_5, Version::V3_7] {
+        let cluster = cluster(version).await;
+        let store = store_as(&cluster, "app", "secret");
+        let lease = grant(&store, 60).await;
+        call(&store, write("/app/a")).await.unwrap();
+        tokio::time::sleep(EXPIRY).await;
+        let many: Vec<_> = (0..20)
+            .map(|i| {
+                let store = store.clone();
+                tokio::spawn(async move { call(&store, write(&format!("/app/{i}"))).await })
+            })
+            .collect();
+        for task in many {
+            task.await.unwrap().unwrap();
+        }
+        tokio::time::sleep(EXPIRY).await;
+        call(&store, Request::LeaseTimeToLive { lease }).await.unwrap();
+        call(&store, Request::LeaseRevoke { lease }).await.unwrap();
+    }
+}
+
+#[tokio::test]
+async fn renewals_outlive_their_token() {
+    for version in [Version::V3_4, Version::V3_5, Version::V3_7] {
+        let cluster = cluster(version).await;
+        let store = store_as(&cluster, "app", "secret");
+        let lease = grant(&store, 60).await;
+        let mut stream = store.renewals(0);
+        stream.requests.send(lease).unwrap();
+        assert_eq!(next(&mut stream.replies).await.unwrap().ttl, 60);
+        tokio::time::sleep(EXPIRY).await;
+        stream.requests.send(lease).unwrap();
+        match next(&mut stream.replies).await {
+            // Servers before the repair do not look at the token here.
+            Ok(renewed) => assert!(version == Version::V3_4 && renewed.ttl == 60),
+            Err(error) => {
+                assert_refused(&error, ErrorKind::Unavailable);
+                let mut stream = store.renewals(0);
+                stream.requests.send(lease).unwrap();
+                assert_eq!(next(&mut stream.replies).await.unwrap().ttl, 60);
+            }
+        }
+    }
+}
+
+#[tokio::test]
+async fn watches_outlive_their_token() {
+    for version in [Version::V3_4, Version::V3_5, Version::V3_7] {
+        let cluster = cluster(version).await;
+        let store = store_as(&cluster, "app", "secret");
+        let watch = |id| WatchRequest::Create(WatchId(id), Keys::prefix(key("/app/")));
+        let mut stream = store.watches();
+        stream.requests.send(watch(1)).unwrap();
+        assert!(matches!(next(&mut stream.replies).await, Ok(WatchReply::Created { .. })));
+        tokio::time::sleep(EXPIRY).await;
+        // What stands goes on; what is new needs a token that is good, and that belongs to the stream.
+        call(&store, write("/app/a")).await.unwrap();
+        assert!(matches!(next(&mut stream.replies).await, Ok(WatchReply::Events { id: WatchId(1), .. })));
+        stream.requests.send(watch(2)).unwrap();
+        let error = next(&mut stream.replies).await.unwrap_err();
+        assert_refused(&error, ErrorKind::Unavailable);
+        assert!(error.message.ends_with("invalid auth token"), "{error}");
+        assert!(stream.replies.recv().await.is_none());
+
+        let mut stream = store.watches();
+        stream.requests.send(watch(3)).unwrap();
+        let created = next(&mut stream.replies).await.unwrap();
+        assert!(matches!(created, WatchReply::Created { id: WatchId(3), .. }), "{created:?}");
+    }
+}
+
+#[tokio::test]
+async fn a_stream_whose_first_request_needs_the_token_logs_in_first() {
+    let cluster = cluster(Version::Any).await;
+    let store = store_as(&cluster, "app", "secret");
+    let mut stream = store.watches();
+    stream.requests.send(WatchRequest::Create(WatchId(1), Keys::prefix(key("/app/")))).unwrap();
+    assert!(matches!(next(&mut stream.replies).await, Ok(WatchReply::Created { .. })));
+}
+
+#[tokio::test]
+async fn a_wrong_password_is_told_and_not_repeated() {
+    let cluster = cluster(Version::Any).await;
+    for (user, password) in [("app", "secret-no"), ("nobody", "secret")] {
+        let store = store_as(&cluster, user, password);
+        let error = call(&store, write("/app/a")).await.unwrap_err();
+        assert_refused(&error, ErrorKind::Unauthenticated);
+        assert!(error.message.contains("invalid user ID or password"), "{error}");
+        let lease = new_lease();
+        let mut renewals = store.renewals(0);
+        renewals.requests.send(lease).unwrap();
+        assert_refused(&next(&mut renewals.replies).await.unwrap_err(), ErrorKind::Unauthenticated);
+        assert_refused(&next(&mut store.watches().replies).await.unwrap_err(), ErrorKind::Unauthenticated);
+    }
+}
+
+#[tokio::test]
+async fn without_a_user_etcd_asks_for_one() {
+    let cluster = cluster(Version::Any).await;
+    let error = call(&store_of(&cluster), write("/app/a")).await.unwrap_err();
+    assert_refused(&error, ErrorKind::Unauthenticated);
+    assert!(error.message.contains("user and a password"), "{error}");
+}
+
+#[tokio::test]
+async fn what_the_role_does_not_allow_is_refused() {
+    for version in [Version::V3_4, Version::V3_5, Version::V3_7] {
+        let cluster = cluster(version).await;
+        let store = store_as(&cluster, "app", "secret");
+        for request in [write("/other/a"), range("/other/a")] {
+            assert_refused(&call(&store, request).await.unwrap_err(), ErrorKind::PermissionDenied);
+        }
+        let mut stream = store.watches();
+        stream.requests.send(WatchRequest::Create(WatchId(1), Keys::prefix(key("/other/")))).unwrap();
+        stream.requests.send(WatchRequest::Create(WatchId(2), Keys::prefix(key("/app/")))).unwrap();
+        match next(&mut stream.replies).await.unwrap() {
+            WatchReply::Cancelled { id: WatchId(1), error } => assert_refused(&error, ErrorKind::PermissionDenied),
+            other => panic!("{other:?}"),
+        }
+        let created = next(&mut stream.replies).await.unwrap();
+        assert!(matches!(created, WatchReply::Created { id: WatchId(2), .. }), "{created:?}");
+    }
+}
+
+#[tokio::test]
+async fn a_user_is_no_obstacle_where_authentication_is_off_or_comes_later() {
+    let cluster = Cluster::builder().start().await.unwrap();
+    let store = store_as(&cluster, "root", "secret");
+    call(&store, write("a")).await.unwrap();
+    for arguments in [&["user", "add", "root:secret"][..], &["user", "grant-role", "root", "root"], &["auth", "enable"]]
+    {
+        cluster.ctl(arguments).await.unwrap();
+    }
+    call(&store, write("a")).await.expect("it logs in when etcd begins to ask");
+}
+
+#[tokio::test]
+async fn a_restarted_server_has_forgotten_its_tokens() {
+    let cluster = cluster(Version::Any).await;
+    let store = store_as(&cluster, "app", "secret");
+    call(&store, write("/app/a")).await.unwrap();
+    cluster.kill(0).unwrap();
+    cluster.restart(0).await.unwrap();
+    call(&store, write("/app/a")).await.unwrap();
+}
