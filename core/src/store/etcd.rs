@@ -16,6 +16,7 @@ mod connect;
 mod convert;
 mod endpoints;
 mod errors;
+mod member;
 mod streams;
 mod version;
 
@@ -31,10 +32,7 @@ use etcd_client::proto::{
 };
 use tokio::time::Instant;
 
-use self::{
-    cluster::{Call, Cluster},
-    errors::Phase,
-};
+use self::{cluster::Cluster, errors::Phase, member::Call};
 use super::{RenewalStream, Reply, ReplyBody, Request, Store, StoreError, StoreFuture, WatchStream};
 use crate::error::Result;
 

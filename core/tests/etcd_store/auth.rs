@@ -1,6 +1,6 @@
 //! Users, tokens that expire, and permissions.
 
-use std::time::Duration;
+use std::{io::Write, process::Stdio, time::Duration};
 
 use leasehold::store::{
     ErrorKind, Keys, Request, Store, StoreError, WatchId, WatchReply, WatchRequest,
@@ -10,14 +10,18 @@ use leasehold_etcd::{Cluster, User, Version};
 
 use super::{call, config, grant, key, new_lease, next, range, store_of, write};
 
-/// Long enough for a token of two seconds to expire: the server looks once a second.
-const EXPIRY: Duration = Duration::from_secs(4);
-
-/// A cluster whose tokens live for two seconds after their last use, with a user `app` for `/app/`.
+/// A cluster with a user `app` for `/app/`.
 async fn cluster(version: Version) -> Cluster {
     let app = User::new("app", "secret").prefix("/app/");
-    let builder = Cluster::builder().version(version).auth("root-secret", [app]);
-    builder.arg("--auth-token=simple").arg("--auth-token-ttl=2").start().await.unwrap()
+    Cluster::builder().version(version).auth("root-secret", [app]).start().await.unwrap()
+}
+
+/// Makes every token of `app` worthless at once, as its expiry does: that is what a new password does, also if it is the old one.
+fn expire_tokens(cluster: &Cluster) {
+    let mut passwd = cluster.etcdctl(["user", "passwd", "app", "--interactive=false"]).unwrap();
+    let mut passwd = passwd.stdin(Stdio::piped()).stdout(Stdio::null()).spawn().unwrap();
+    passwd.stdin.take().unwrap().write_all(b"secret\n").unwrap();
+    assert!(passwd.wait().unwrap().success());
 }
 
 fn store_as(cluster: &Cluster, user: &str, password: &str) -> EtcdStore {
@@ -37,7 +41,7 @@ async fn unary_calls_outlive_their_token() {
         let store = store_as(&cluster, "app", "secret");
         let lease = grant(&store, 60).await;
         call(&store, write("/app/a")).await.unwrap();
-        tokio::time::sleep(EXPIRY).await;
+        expire_tokens(&cluster);
         let many: Vec<_> = (0..20)
             .map(|i| {
                 let store = store.clone();
@@ -47,7 +51,7 @@ async fn unary_calls_outlive_their_token() {
         for task in many {
             task.await.unwrap().unwrap();
         }
-        tokio::time::sleep(EXPIRY).await;
+        expire_tokens(&cluster);
         call(&store, Request::LeaseTimeToLive { lease }).await.unwrap();
         call(&store, Request::LeaseRevoke { lease }).await.unwrap();
     }
@@ -62,7 +66,7 @@ async fn renewals_outlive_their_token() {
         let mut stream = store.renewals(0);
         stream.requests.send(lease).unwrap();
         assert_eq!(next(&mut stream.replies).await.unwrap().ttl, 60);
-        tokio::time::sleep(EXPIRY).await;
+        expire_tokens(&cluster);
         stream.requests.send(lease).unwrap();
         match next(&mut stream.replies).await {
             // Servers before the repair do not look at the token here.
@@ -86,7 +90,7 @@ async fn watches_outlive_their_token() {
         let mut stream = store.watches();
         stream.requests.send(watch(1)).unwrap();
         assert!(matches!(next(&mut stream.replies).await, Ok(WatchReply::Created { .. })));
-        tokio::time::sleep(EXPIRY).await;
+        expire_tokens(&cluster);
         // What stands goes on; what is new needs a token that is good, and that belongs to the stream.
         call(&store, write("/app/a")).await.unwrap();
         assert!(matches!(next(&mut stream.replies).await, Ok(WatchReply::Events { id: WatchId(1), .. })));
@@ -101,6 +105,23 @@ async fn watches_outlive_their_token() {
         let created = next(&mut stream.replies).await.unwrap();
         assert!(matches!(created, WatchReply::Created { id: WatchId(3), .. }), "{created:?}");
     }
+}
+
+#[tokio::test]
+async fn a_token_that_expires_by_itself_is_replaced() {
+    let app = User::new("app", "secret").prefix("/app/");
+    let builder = Cluster::builder().auth("root-secret", [app]);
+    let cluster = builder.arg("--auth-token=simple").arg("--auth-token-ttl=1").start().await.unwrap();
+    let store = store_as(&cluster, "app", "secret");
+    let mut stream = store.watches();
+    stream.requests.send(WatchRequest::Create(WatchId(1), Keys::prefix(key("/app/")))).unwrap();
+    assert!(matches!(next(&mut stream.replies).await, Ok(WatchReply::Created { .. })));
+    // Every use prolongs a token, so there is nothing to wait for but time. The server looks once a second.
+    tokio::time::sleep(Duration::from_secs(3)).await;
+    stream.requests.send(WatchRequest::Create(WatchId(2), Keys::prefix(key("/app/")))).unwrap();
+    let error = next(&mut stream.replies).await.unwrap_err();
+    assert!(error.message.ends_with("invalid auth token"), "{error}");
+    call(&store, write("/app/a")).await.unwrap();
 }
 
 #[tokio::test]

@@ -233,6 +233,45 @@ async fn streams_on_a_frozen_server_end_with_an_error() {
 }
 
 #[tokio::test]
+async fn after_silence_the_only_endpoint_is_asked_on_a_new_connection() {
+    let cluster = Cluster::builder().start().await.unwrap();
+    let proxy = Proxy::start(cluster.address(0)).unwrap();
+    let store = store_at(vec![url(&proxy)]);
+    let lease = grant(&store, 60).await;
+    let mut standing = store.renewals(0);
+    standing.requests.send(lease).unwrap();
+    next(&mut standing.replies).await.unwrap();
+    assert_eq!(proxy.accepted(), 1);
+
+    proxy.hold_all();
+    let silent: Vec<_> = (0..10)
+        .map(|_| {
+            let store = store.clone();
+            tokio::spawn(async move { store.call(write("a"), SHORT).await.unwrap_err() })
+        })
+        .collect();
+    for task in silent {
+        assert_eq!(task.await.unwrap().kind, ErrorKind::Timeout);
+    }
+    assert!(store.call(range("a"), SHORT).await.is_err());
+    assert_eq!(proxy.accepted(), 2, "ten calls that ran into one silence give up one connection");
+
+    standing.requests.send(lease).unwrap();
+    assert!(tokio::time::timeout(SHORT / 2, standing.replies.recv()).await.is_err());
+    let mut hedge = store.renewals(1);
+    hedge.requests.send(lease).unwrap();
+    let connected = async {
+        while proxy.accepted() < 3 {
+            tokio::task::yield_now().await;
+        }
+    };
+    tokio::time::timeout(LIMIT, connected).await.expect("a hedge to a silent endpoint has a connection of its own");
+    proxy.pass();
+    assert_eq!(next(&mut hedge.replies).await.unwrap().ttl, 60);
+    assert_eq!(next(&mut standing.replies).await.unwrap().ttl, 60, "what was under way went on");
+}
+
+#[tokio::test]
 async fn a_call_with_no_time_left_is_not_sent() {
     let cluster = Cluster::builder().start().await.unwrap();
     let store = store_of(&cluster);

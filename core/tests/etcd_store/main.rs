@@ -5,6 +5,7 @@ mod failover;
 mod streams;
 mod tls;
 mod unary;
+mod version;
 
 use std::{
     sync::atomic::{AtomicI64, Ordering},

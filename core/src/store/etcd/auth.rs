@@ -5,16 +5,14 @@
 
 use std::sync::Mutex;
 
-use tonic::metadata::{Ascii, MetadataValue};
-
-use super::lock;
+use super::{lock, member::Token};
 use crate::store::StoreError;
 
 /// What a request shows to etcd.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Pass {
     /// The token; none where there is no user, or where etcd does not ask for one.
-    pub(super) token: Option<MetadataValue<Ascii>>,
+    pub(super) token: Option<Token>,
     /// Which exchange brought it.
     generation: u64,
 }
@@ -79,7 +77,7 @@ impl Auth {
     /// What `exchange` failed with.
     pub(super) async fn renew<F>(&self, seen: u64, exchange: F) -> Result<Pass, StoreError>
     where
-        F: Future<Output = Result<Option<MetadataValue<Ascii>>, StoreError>>,
+        F: Future<Output = Result<Option<Token>, StoreError>>,
     {
         let _turn = self.turn.lock().await;
         {
@@ -122,8 +120,8 @@ mod tests {
         Auth::new(Some(("u".into(), "p".into())))
     }
 
-    fn token(text: &'static str) -> Option<MetadataValue<Ascii>> {
-        Some(MetadataValue::from_static(text))
+    fn token(text: &'static str) -> Option<Token> {
+        Some(Token::from_static(text))
     }
 
     #[test]
@@ -147,7 +145,7 @@ mod tests {
     }
 
     /// `outcome` of an exchange that many wait for, and how many exchanges there were.
-    async fn shared(outcome: Result<Option<MetadataValue<Ascii>>, StoreError>) -> (Vec<bool>, u32) {
+    async fn shared(outcome: Result<Option<Token>, StoreError>) -> (Vec<bool>, u32) {
         let auth = auth();
         let count = AtomicU32::new(0);
         let one = || {

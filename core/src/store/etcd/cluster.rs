@@ -1,35 +1,25 @@
-//! The channels to the members of a cluster, and unary exchanges over them.
+//! The members of a cluster together: unary calls that go to the best of them, and the login.
 
 use std::{
-    pin::Pin,
     sync::{
-        Arc, Mutex, OnceLock,
-        atomic::{AtomicBool, AtomicU8, Ordering},
+        Arc, Mutex, MutexGuard,
+        atomic::{AtomicBool, Ordering},
     },
-    task::{Context, Poll},
     time::Duration,
 };
 
 use etcd_client::proto::{PbAuthenticateRequest, PbAuthenticateResponse, PbStatusRequest, PbStatusResponse};
-use http::uri::PathAndQuery;
 use prost::Message;
-use tokio::time::{Instant, timeout, timeout_at};
-use tokio_stream::Stream;
-use tonic::{
-    IntoStreamingRequest, Request, Response, Status, Streaming,
-    client::Grpc,
-    metadata::{Ascii, MetadataValue},
-    transport::{Channel, Endpoint},
-};
-use tonic_prost::ProstCodec;
+use tokio::time::{Instant, timeout_at};
 
 use super::{
     auth::{Auth, Pass},
-    config::{EtcdConfig, Route},
-    connect::Connector,
+    config::EtcdConfig,
     endpoints::{Endpoints, Set},
     errors::{Failure, Next, Phase},
-    lock, version,
+    lock,
+    member::{Call, Member, Token},
+    version,
 };
 use crate::{
     clock,
@@ -43,31 +33,6 @@ const LOGIN_TIMEOUT: Duration = Duration::from_secs(3);
 /// How long the question for a server's version, which nobody waits for, may take.
 const STATUS_TIMEOUT: Duration = Duration::from_secs(5);
 
-/// The largest reply taken, as in etcd's own client. tonic's limit of 4 MiB would cut off the queue of a very popular lock.
-const LARGEST_REPLY: usize = i32::MAX as usize;
-
-/// One endpoint.
-struct Member {
-    /// Its URL, for messages.
-    name: String,
-    endpoint: Endpoint,
-    connector: Connector,
-    /// Made at the first call, because it needs a runtime.
-    channel: OnceLock<Channel>,
-    /// Whether its version was asked for.
-    greeted: AtomicBool,
-}
-
-/// One kind of unary call, and until when an answer is wanted.
-#[derive(Clone, Copy)]
-pub(super) struct Call {
-    /// gRPC path.
-    pub(super) path: &'static str,
-    /// [`Phase::Write`] or [`Phase::Read`]: what it has come to when it was sent.
-    pub(super) effect: Phase,
-    pub(super) deadline: Instant,
-}
-
 /// The members of a cluster.
 pub(super) struct Cluster {
     members: Vec<Member>,
@@ -79,17 +44,7 @@ pub(super) struct Cluster {
 
 impl Cluster {
     pub(super) fn new(config: EtcdConfig) -> Result<Self> {
-        let members: Vec<_> = config
-            .build()?
-            .into_iter()
-            .map(|Route { name, endpoint, connector }| Member {
-                name,
-                endpoint,
-                connector,
-                channel: OnceLock::new(),
-                greeted: AtomicBool::new(false),
-            })
-            .collect();
+        let members: Vec<_> = config.build()?.into_iter().map(Member::new).collect();
         Ok(Self {
             endpoints: Mutex::new(Endpoints::new(members.len())),
             members,
@@ -104,25 +59,19 @@ impl Cluster {
         self.members.iter().map(|member| member.name.as_str())
     }
 
-    /// The URL of one endpoint.
-    pub(super) fn name(&self, index: usize) -> &str {
-        &self.members[index].name
+    /// One endpoint.
+    pub(super) fn member(&self, index: usize) -> &Member {
+        &self.members[index]
     }
 
     /// What is known about the endpoints; hold it for a moment only.
-    pub(super) fn endpoints(&self) -> std::sync::MutexGuard<'_, Endpoints> {
+    pub(super) fn endpoints(&self) -> MutexGuard<'_, Endpoints> {
         lock(&self.endpoints)
     }
 
     /// The endpoint that is thought best now.
     pub(super) fn best(&self) -> usize {
         self.endpoints().best(clock::now(), Set::default()).unwrap_or_default()
-    }
-
-    /// What it means that an exchange with an endpoint ended with `status`.
-    pub(super) fn classify(&self, index: usize, status: &Status, phase: Phase) -> Failure {
-        let last_words = self.members[index].connector.last_words();
-        Failure::classify(self.name(index), status, phase, last_words.as_ref())
     }
 
     /// The endpoint failed: others first, for a while.
@@ -133,7 +82,7 @@ impl Cluster {
     /// The endpoint answered.
     pub(super) fn answered(self: &Arc<Self>, index: usize) {
         self.endpoints().answered(index);
-        if !self.members[index].greeted.swap(true, Ordering::Relaxed) {
+        if self.members[index].greet() {
             let cluster = Arc::clone(self);
             tokio::spawn(async move { cluster.ask_for_version(index).await });
         }
@@ -141,103 +90,23 @@ impl Cluster {
 
     /// Warns, once per store, of servers that are known to be unsafe. Nobody waits for this, and its failure means nothing.
     async fn ask_for_version(self: Arc<Self>, index: usize) {
+        let member = self.member(index);
+        let endpoint = member.name.as_str();
         let token = self.auth.pass().and_then(|pass| pass.token);
-        let request = unary_request(PbStatusRequest::default(), Flight::default().into(), token.as_ref());
-        let asked = self.send(index, "/etcdserverpb.Maintenance/Status", request);
-        let answer: PbStatusResponse = match timeout(STATUS_TIMEOUT, asked).await {
-            Ok(Ok(answer)) => answer,
-            Ok(Err(status)) => {
-                return tracing::debug!(endpoint = self.name(index), %status, "could not ask for the version");
-            }
-            Err(_) => return tracing::debug!(endpoint = self.name(index), "no answer to the question for the version"),
+        let deadline = Instant::now() + STATUS_TIMEOUT;
+        let call = Call { path: "/etcdserverpb.Maintenance/Status", effect: Phase::Read, deadline };
+        let answer = member.exchange(call, PbStatusRequest::default(), token.as_ref(), STATUS_TIMEOUT).await;
+        let version = match answer {
+            Ok(PbStatusResponse { version, .. }) => version,
+            Err(failure) => return tracing::debug!(endpoint, error = %failure.error, "could not ask for the version"),
         };
-        if version::may_renew_a_revoked_lease(&answer.version) && !self.warned_of_version.swap(true, Ordering::Relaxed)
-        {
+        if version::may_renew_a_revoked_lease(&version) && !self.warned_of_version.swap(true, Ordering::Relaxed) {
             tracing::warn!(
-                endpoint = self.name(index),
-                version = answer.version,
+                endpoint,
+                version,
                 "this etcd may acknowledge the renewal of a revoked lease: a lock may be taken for held when it is lost; \
                  run at least 3.5.23 or 3.6.5, better 3.5.28 or 3.6.9"
             );
-        }
-    }
-
-    fn client(&self, index: usize) -> Grpc<Channel> {
-        let member = &self.members[index];
-        let connect = || member.endpoint.connect_with_connector_lazy(member.connector.clone());
-        let channel = member.channel.get_or_init(connect).clone();
-        Grpc::new(channel).max_decoding_message_size(LARGEST_REPLY)
-    }
-
-    async fn send<Q, R>(
-        &self,
-        index: usize,
-        path: &'static str,
-        request: Request<Once<Q>>,
-    ) -> std::result::Result<R, Status>
-    where
-        Q: Message + Unpin + 'static,
-        R: Message + Default + 'static,
-    {
-        let mut client = self.client(index);
-        client.ready().await.map_err(|error| Status::from_error(error.into()))?;
-        let codec = ProstCodec::<Q, R>::default();
-        client.client_streaming(request, PathAndQuery::from_static(path), codec).await.map(Response::into_inner)
-    }
-
-    /// Opens a stream in both directions to one endpoint. Resolves when the first reply is on its way.
-    pub(super) async fn open<Q, R>(
-        &self,
-        index: usize,
-        path: &'static str,
-        requests: impl Stream<Item = Q> + Send + 'static,
-        pass: &Pass,
-    ) -> std::result::Result<Streaming<R>, Status>
-    where
-        Q: Message + 'static,
-        R: Message + Default + 'static,
-    {
-        let mut client = self.client(index);
-        client.ready().await.map_err(|error| Status::from_error(error.into()))?;
-        let mut request = requests.into_streaming_request();
-        introduce(&mut request, pass.token.as_ref());
-        let codec = ProstCodec::<Q, R>::default();
-        client.streaming(request, PathAndQuery::from_static(path), codec).await.map(Response::into_inner)
-    }
-
-    /// One exchange with one endpoint, which must have taken the request within `share` and answered before the call's
-    /// deadline.
-    async fn attempt<Q, R>(
-        &self,
-        index: usize,
-        call: Call,
-        message: Q,
-        token: Option<&MetadataValue<Ascii>>,
-        share: Duration,
-    ) -> std::result::Result<R, Failure>
-    where
-        Q: Message + Unpin + 'static,
-        R: Message + Default + 'static,
-    {
-        let flight = Arc::new(Flight::default());
-        let request = unary_request(message, Arc::clone(&flight), token);
-        let mut exchange = std::pin::pin!(self.send(index, call.path, request));
-        let name = self.name(index);
-        let taken_by = call.deadline.min(Instant::now() + share);
-        let mut outcome = timeout_at(taken_by, &mut exchange).await;
-        if outcome.is_err() {
-            if flight.abandon() {
-                return Err(Failure::timeout(name, Phase::Unsent));
-            }
-            outcome = timeout_at(call.deadline, &mut exchange).await;
-        }
-        match outcome {
-            Ok(Ok(reply)) => Ok(reply),
-            Ok(Err(status)) => {
-                let phase = if flight.abandon() { Phase::Unsent } else { call.effect };
-                Err(self.classify(index, &status, phase))
-            }
-            Err(_) => Err(Failure::timeout(name, call.effect)),
         }
     }
 
@@ -246,7 +115,7 @@ impl Cluster {
         self: &Arc<Self>,
         call: Call,
         message: impl Fn() -> Q,
-        token: Option<&MetadataValue<Ascii>>,
+        token: Option<&Token>,
     ) -> std::result::Result<R, Failure>
     where
         Q: Message + Unpin + 'static,
@@ -263,7 +132,7 @@ impl Cluster {
             };
             tried.insert(index);
             let share = remaining / (self.members.len() + 1 - tried.len()) as u32;
-            match self.attempt(index, call, message(), token, share).await {
+            match self.members[index].exchange(call, message(), token, share).await {
                 Ok(reply) => {
                     self.answered(index);
                     return Ok(reply);
@@ -331,7 +200,7 @@ impl Cluster {
     }
 
     /// Exchanges user and password for a token; for none where etcd does not ask who we are.
-    async fn log_in(self: &Arc<Self>) -> std::result::Result<Option<MetadataValue<Ascii>>, StoreError> {
+    async fn log_in(self: &Arc<Self>) -> std::result::Result<Option<Token>, StoreError> {
         const PATH: &str = "/etcdserverpb.Auth/Authenticate";
         let Some((user, password)) = self.auth.login() else { return Ok(None) };
         let message = || PbAuthenticateRequest { name: user.clone(), password: password.clone() };
@@ -343,7 +212,7 @@ impl Cluster {
                 Ok(PbAuthenticateResponse { token, .. }) => {
                     let unusable =
                         |_| StoreError::refused(ErrorKind::Internal, "etcd's token cannot be sent in a header");
-                    return MetadataValue::try_from(token).map(Some).map_err(unusable);
+                    return Token::try_from(token).map(Some).map_err(unusable);
                 }
                 Err(failure) => failure.error,
             };
@@ -374,93 +243,9 @@ fn combine(failures: Vec<Failure>) -> Failure {
     Failure { error: StoreError::refused(kind, message), avoid: false, next: Next::Stop }
 }
 
-/// Adds what etcd wants to know besides the request: who we are, and that a member without a leader shall say so at once.
-///
-/// A deadline is not sent along: dropping the call resets its stream, which cancels it on the server, and a server that is frozen
-/// would count the time from when it wakes up. The outcome of a write is unknown in either case.
-fn introduce<T>(request: &mut Request<T>, token: Option<&MetadataValue<Ascii>>) {
-    let metadata = request.metadata_mut();
-    metadata.insert("hasleader", MetadataValue::from_static("true"));
-    if let Some(token) = token {
-        metadata.insert("token", token.clone());
-    }
-}
-
-fn unary_request<Q>(message: Q, flight: Arc<Flight>, token: Option<&MetadataValue<Ascii>>) -> Request<Once<Q>> {
-    let mut request = Request::new(Once { message: Some(message), flight });
-    introduce(&mut request, token);
-    request
-}
-
-/// Whether a request has left for the network: the one fact that tells a failure without effect from an ambiguous one.
-///
-/// The transport takes the message out of [`Once`] when a connection stands and a stream on it is open. As long as that has not
-/// happened we can take it back, and then it surely never happens.
-#[derive(Debug, Default)]
-struct Flight(AtomicU8);
-
-impl Flight {
-    const WAITING: u8 = 0;
-    const SENT: u8 = 1;
-    const ABANDONED: u8 = 2;
-
-    /// Whether the request may go now.
-    fn depart(&self) -> bool {
-        self.0.compare_exchange(Self::WAITING, Self::SENT, Ordering::AcqRel, Ordering::Acquire).is_ok()
-    }
-
-    /// Takes the request back; tells whether that was still possible.
-    fn abandon(&self) -> bool {
-        self.0.compare_exchange(Self::WAITING, Self::ABANDONED, Ordering::AcqRel, Ordering::Acquire) != Err(Self::SENT)
-    }
-}
-
-/// A stream of one message that knows whether it was taken.
-struct Once<Q> {
-    message: Option<Q>,
-    flight: Arc<Flight>,
-}
-
-impl<Q: Unpin> Stream for Once<Q> {
-    type Item = Q;
-
-    fn poll_next(mut self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<Option<Q>> {
-        if self.message.is_some() && !self.flight.depart() {
-            self.message = None;
-        }
-        Poll::Ready(self.message.take())
-    }
-
-    fn size_hint(&self) -> (usize, Option<usize>) {
-        let left = usize::from(self.message.is_some());
-        (left, Some(left))
-    }
-}
-
 #[cfg(test)]
 mod tests {
-    use tokio_stream::StreamExt;
-
     use super::*;
-
-    #[tokio::test]
-    async fn a_message_that_was_taken_back_never_leaves() {
-        let flight = Arc::new(Flight::default());
-        let mut stream = Once { message: Some(1), flight: Arc::clone(&flight) };
-        assert!(flight.abandon());
-        assert!(flight.abandon(), "it stays taken back");
-        assert_eq!(stream.next().await, None);
-        assert_eq!(stream.next().await, None);
-    }
-
-    #[tokio::test]
-    async fn a_message_that_left_cannot_be_taken_back() {
-        let flight = Arc::new(Flight::default());
-        let mut stream = Once { message: Some(1), flight: Arc::clone(&flight) };
-        assert_eq!(stream.next().await, Some(1));
-        assert!(!flight.abandon());
-        assert_eq!(stream.next().await, None);
-    }
 
     fn failure(kind: ErrorKind, message: &str) -> Failure {
         Failure { error: StoreError::refused(kind, message), avoid: true, next: Next::OtherEndpoint }

@@ -73,25 +73,26 @@ impl Endpoints {
         (0..self.all.len()).filter(|index| !tried.contains(*index)).min_by_key(|index| self.rank(*index, now))
     }
 
-    /// The endpoint for a stream of renewals; `hedge` streams were opened for the same renewal before.
+    /// The endpoint for a stream of renewals, and whether it has been silent: then a new stream needs a new connection.
+    /// `hedge` streams were opened for the same renewal before.
     ///
-    /// A hedge goes where no renewal is waiting for its acknowledgement, or else where the last stream was opened longest ago:
-    /// by then that is another endpoint than the one whose silence made the caller hedge.
-    pub(super) fn for_renewals(&mut self, hedge: u32, now: Moment) -> usize {
+    /// A hedge goes where no renewal waits for its acknowledgement, to the endpoint where a stream was opened longest ago: in any case
+    /// to another one than that whose silence made the caller hedge, as long as there is another.
+    pub(super) fn for_renewals(&mut self, hedge: u32, now: Moment) -> (usize, bool) {
         let index = if hedge == 0 {
             self.best(now, Set::default()).unwrap_or_default()
         } else {
-            (0..self.all.len())
-                .min_by_key(|index| {
-                    let endpoint = &self.all[*index];
-                    let last = if endpoint.unanswered == 0 { 0 } else { endpoint.last_renewal };
-                    (endpoint.unanswered != 0, last, self.rank(*index, now))
-                })
-                .unwrap_or_default()
+            let suitability = |index: &usize| {
+                let endpoint = &self.all[*index];
+                let silent = endpoint.unanswered != 0;
+                let avoided = !silent && endpoint.avoided_until > now;
+                (silent, avoided, endpoint.last_renewal, self.rank(*index, now))
+            };
+            (0..self.all.len()).min_by_key(suitability).unwrap_or_default()
         };
         self.renewals_opened += 1;
         self.all[index].last_renewal = self.renewals_opened;
-        index
+        (index, hedge != 0 && self.all[index].unanswered != 0)
     }
 
     /// A renewal was sent on a stream of this endpoint.
@@ -202,32 +203,47 @@ mod tests {
     fn every_hedge_goes_to_another_endpoint_for_every_session() {
         let mut endpoints = Endpoints::new(3);
         for _session in 0..2 {
-            assert_eq!(endpoints.for_renewals(0, at(0)), 0);
+            assert_eq!(endpoints.for_renewals(0, at(0)), (0, false));
             endpoints.renewal_sent(0);
         }
-        // Both sessions miss their acknowledgement; the second must not be sent back to the silent endpoint.
-        for _session in 0..2 {
-            let hedge = endpoints.for_renewals(1, at(1));
-            assert_eq!(hedge, 1);
-            endpoints.renewal_sent(hedge);
-            endpoints.renewals_settled(hedge, 1);
+        // Both sessions miss their acknowledgement; neither must be sent back to the silent endpoint.
+        for other in [1, 2] {
+            assert_eq!(endpoints.for_renewals(1, at(1)), (other, false));
+            endpoints.renewal_sent(other);
         }
-        endpoints.renewal_sent(1);
-        assert_eq!(endpoints.for_renewals(2, at(2)), 2);
+        endpoints.renewals_settled(2, 1);
+        assert_eq!(endpoints.for_renewals(2, at(2)), (2, false), "the only one that answers");
     }
 
     #[test]
-    fn hedges_alternate_between_two_silent_endpoints() {
+    fn hedges_alternate_between_two_silent_endpoints_on_new_connections() {
         let mut endpoints = Endpoints::new(2);
-        let mut last = endpoints.for_renewals(0, at(0));
+        let (mut last, _) = endpoints.for_renewals(0, at(0));
         endpoints.renewal_sent(last);
         for hedge in 1..5 {
-            let next = endpoints.for_renewals(hedge, at(0));
+            let (next, silent) = endpoints.for_renewals(hedge, at(0));
             assert_ne!(next, last);
+            assert_eq!(silent, hedge > 1);
             endpoints.renewal_sent(next);
             last = next;
         }
-        assert_eq!(Endpoints::new(1).for_renewals(3, at(0)), 0);
+    }
+
+    #[test]
+    fn the_only_endpoint_is_hedged_on_a_new_connection_while_it_is_silent() {
+        let mut endpoints = Endpoints::new(1);
+        endpoints.renewal_sent(0);
+        assert_eq!(endpoints.for_renewals(0, at(0)), (0, false), "a first stream is no hedge");
+        assert_eq!(endpoints.for_renewals(1, at(0)), (0, true));
+        endpoints.renewals_settled(0, 1);
+        assert_eq!(endpoints.for_renewals(1, at(0)), (0, false));
+    }
+
+    #[test]
+    fn a_hedge_leaves_the_first_endpoint_also_when_nothing_was_sent_there_yet() {
+        let mut endpoints = Endpoints::new(2);
+        assert_eq!(endpoints.for_renewals(0, at(0)), (0, false));
+        assert_eq!(endpoints.for_renewals(1, at(0)), (1, false));
     }
 
     #[test]
@@ -236,6 +252,6 @@ mod tests {
         endpoints.for_renewals(0, at(0));
         endpoints.renewal_sent(0);
         endpoints.failed(1, at(0));
-        assert_eq!(endpoints.for_renewals(1, at(0)), 2);
+        assert_eq!(endpoints.for_renewals(1, at(0)), (2, false));
     }
 }

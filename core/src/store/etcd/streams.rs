@@ -50,7 +50,10 @@ trait Dialogue: Send + 'static {
 
 /// Opens a stream of renewals. See [`Store::renewals`](crate::store::Store::renewals).
 pub(super) fn renewals(cluster: &Arc<Cluster>, hedge: u32) -> RenewalStream {
-    let index = cluster.endpoints().for_renewals(hedge, clock::now());
+    let (index, silent) = cluster.endpoints().for_renewals(hedge, clock::now());
+    if silent {
+        cluster.member(index).reconnect();
+    }
     let dialogue = Renewals { cluster: Arc::clone(cluster), index, unanswered: VecDeque::new() };
     let (requests, replies) = start(cluster, index, dialogue);
     RenewalStream { requests, replies }
@@ -109,10 +112,11 @@ async fn converse<D: Dialogue>(
     outgoing: &mpsc::UnboundedSender<Result<D::Reply, StoreError>>,
     pass: &Pass,
 ) -> Result<(), Failure> {
-    let name = cluster.name(index);
+    let member = cluster.member(index);
     let (questions, asked) = mpsc::unbounded_channel();
     // etcd sends nothing, not even headers, before it was asked something.
-    let opening = cluster.open::<D::Question, D::Answer>(index, D::PATH, UnboundedReceiverStream::new(asked), pass);
+    let asked = UnboundedReceiverStream::new(asked);
+    let opening = member.open::<D::Question, D::Answer>(D::PATH, asked, pass.token.as_ref());
     let mut opening = std::pin::pin!(opening);
     let mut answers: Option<Streaming<D::Answer>> = None;
     loop {
@@ -132,15 +136,18 @@ async fn converse<D: Dialogue>(
         match answer {
             Some(Ok(answer)) => {
                 cluster.answered(index);
-                if let Some(reply) = dialogue.understand(name, answer)?
+                if let Some(reply) = dialogue.understand(&member.name, answer)?
                     && outgoing.send(Ok(reply)).is_err()
                 {
                     return Ok(());
                 }
             }
-            Some(Err(status)) => return Err(cluster.classify(index, &status, Phase::Read)),
+            Some(Err(status)) => return Err(member.classify(&status, Phase::Read)),
             None => {
-                let error = StoreError::refused(ErrorKind::Unavailable, format!("{name}: the server ended the stream"));
+                let error = StoreError::refused(
+                    ErrorKind::Unavailable,
+                    format!("{}: the server ended the stream", member.name),
+                );
                 return Err(Failure { error, avoid: true, next: Next::Stop });
             }
         }
