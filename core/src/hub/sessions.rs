@@ -134,7 +134,9 @@ impl Hub {
             }
             return;
         };
-        let seen = answer.as_ref().err().map(|error| Error::from_store(error, "could not get a lease"));
+        // That the lease exists is no failure: an earlier grant of ours took effect.
+        let failure = answer.as_ref().err().filter(|error| error.kind != ErrorKind::LeaseExists);
+        let seen = failure.map(|error| Error::from_store(error, "could not get a lease"));
         let unkeyed: Vec<Ticket> = tenancy.unkeyed.iter().copied().collect();
         if let Some(seen) = &seen {
             for ticket in &unkeyed {
