@@ -467,8 +467,7 @@ impl Queue {
         if let Some(answer) = ending {
             self.drop_unjoined(ticket, answer, out);
         } else if error.kind == ErrorKind::LeaseNotFound {
-            // The session learns that it is lost, and with it this contender gets a new key or fails.
-            member.last_error = Some(seen);
+            // The session learns that it is lost, and with it this contender gets a new key or fails. No failure to report later.
             self.set_phase(ticket, Phase::Backoff(now + backoff(1)));
             out.push(Effect::LeaseGone(session));
         } else if error.is_transient() {
