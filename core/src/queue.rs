@@ -559,17 +559,20 @@ impl Queue {
 
     fn leave(&mut self, now: Moment, ticket: Ticket, answer: Answer, grace: Duration, out: &mut Vec<Effect>) {
         let Some(member) = self.members.get_mut(&ticket) else { return };
+        if matches!(member.phase, Phase::Sending { ending: Some(_) } | Phase::Leaving(_) | Phase::Gone(_)) {
+            return; // It leaves already: a caller that gives up twice is not made to wait longer.
+        }
         member.answer_by = Some(now + grace);
         match member.phase {
             Phase::Unkeyed | Phase::Blocked(_) | Phase::Backoff(_) => self.drop_unjoined(ticket, answer, out),
             // Never drop a transaction on its way: it finishes, then the key is withdrawn.
-            Phase::Sending { ending: None } => self.set_phase(ticket, Phase::Sending { ending: Some(answer) }),
+            Phase::Sending { .. } => self.set_phase(ticket, Phase::Sending { ending: Some(answer) }),
             Phase::Waiting | Phase::Held(_) => {
                 self.set_phase(ticket, Phase::Leaving(answer));
                 self.undeleted.push(ticket);
                 self.delete_next(out);
             }
-            Phase::Sending { ending: Some(_) } | Phase::Leaving(_) | Phase::Gone(_) => {}
+            Phase::Leaving(_) | Phase::Gone(_) => {}
         }
     }
 
@@ -691,7 +694,7 @@ impl Queue {
             return;
         };
         let (mut news, mut wants) = (Vec::new(), Vec::new());
-        self.view.on_snapshot(&self.prefix, revision, range.kvs, &mut news, &mut wants);
+        let is_taken_in = self.view.on_snapshot(&self.prefix, revision, range.kvs, &mut news, &mut wants);
         self.watching.checked(now, self.waiting);
         if self.view.is_deaf() {
             tracing::debug!(name = %self.name, "the watch missed changes that a read found: opening another one");
@@ -699,6 +702,9 @@ impl Queue {
         }
         self.pass_on(wants, out);
         self.take_in(news, out);
+        if !is_taken_in {
+            return; // a view that is off knows no key, which says nothing about ours
+        }
         let dead: Vec<Ticket> = self
             .members
             .iter()

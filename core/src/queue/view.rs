@@ -198,7 +198,8 @@ impl View {
         }
     }
 
-    /// The answer to [`Effect::Read`]: every key below the name, as of `revision`.
+    /// The answer to [`Effect::Read`]: every key below the name, as of `revision`. Returns whether the order took it in: a view
+    /// that was switched off meanwhile has no order.
     pub fn on_snapshot(
         &mut self,
         prefix: &Prefix,
@@ -206,12 +207,14 @@ impl View {
         kvs: Vec<KeyValue>,
         news: &mut Vec<News>,
         out: &mut Vec<Effect>,
-    ) {
-        let Some(reading) = self.reading.take() else { return };
-        if self.is_on() {
+    ) -> bool {
+        let Some(reading) = self.reading.take() else { return false };
+        let is_taken_in = self.is_on();
+        if is_taken_in {
             self.merge(prefix, revision, kvs, reading, news);
         }
         self.read_if_due(out);
+        is_taken_in
     }
 
     /// The read failed. The caller calls [`View::recheck`] after a pause.
