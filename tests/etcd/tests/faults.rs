@@ -1,11 +1,8 @@
 //! Members that are killed, stopped, frozen and cut off, and what the rest of the cluster makes of it.
 
-mod common;
-
 use std::{process::Output, time::Duration};
 
-use common::on_every_version;
-use leasehold_etcd::{Cluster, Version};
+use leasehold_etcd::{Cluster, Version, on_every_version};
 use tokio::time::timeout;
 
 /// Longer than any election, shorter than anybody's patience.
@@ -35,18 +32,18 @@ async fn get(cluster: &Cluster, member: usize) -> String {
 
 #[tokio::test]
 async fn a_killed_leader_is_replaced_and_catches_up_after_its_restart() {
-    on_every_version(|version, server| async move {
+    on_every_version(|version| async move {
         let cluster = three(version).await;
         let leader = cluster.leader().await.expect("elected");
         put(&cluster, leader, "before").await;
         cluster.kill(leader).expect("killed");
         assert_eq!(cluster.pid(leader).expect("a member"), None);
         let next = cluster.leader().await.expect("elected anew");
-        assert_ne!(next, leader, "{server}");
+        assert_ne!(next, leader, "etcd {version}");
         assert_eq!(get(&cluster, next).await, "before\n");
         put(&cluster, next, "after").await;
         cluster.restart(leader).await.expect("restarted");
-        assert_eq!(get(&cluster, leader).await, "after\n", "{server}");
+        assert_eq!(get(&cluster, leader).await, "after\n", "etcd {version}");
     })
     .await;
 }
@@ -68,21 +65,21 @@ async fn a_frozen_leader_is_replaced_and_may_wake_up_again() {
 
 #[tokio::test]
 async fn a_cut_off_leader_is_replaced_and_answers_no_linearizable_read() {
-    on_every_version(|version, server| async move {
+    on_every_version(|version| async move {
         let cluster = three(version).await;
         let leader = cluster.leader().await.expect("elected");
         put(&cluster, leader, "before").await;
         cluster.cut_off(leader).expect("cut off");
         let next = cluster.leader().await.expect("elected anew");
-        assert_ne!(next, leader, "{server}");
+        assert_ne!(next, leader, "etcd {version}");
         put(&cluster, next, "after").await;
         let read = at(&cluster, leader, &["get", "key"]).await;
-        assert!(!read.status.success(), "{server}, cut off, answered {read:?}");
+        assert!(!read.status.success(), "etcd {version}, cut off, answered {read:?}");
         let stale = at(&cluster, leader, &["get", "key", "--consistency=s", "--print-value-only"]).await;
         assert_eq!(String::from_utf8_lossy(&stale.stdout), "before\n", "clients still reach it: {stale:?}");
         cluster.reconnect(leader).expect("reconnected");
         let read = async { while get(&cluster, leader).await != "after\n" {} };
-        timeout(LIMIT, read).await.unwrap_or_else(|_| panic!("{server} does not catch up"));
+        timeout(LIMIT, read).await.unwrap_or_else(|_| panic!("etcd {version} does not catch up"));
     })
     .await;
 }

@@ -1,20 +1,17 @@
 //! Every server that is here starts, stores and asks for users and certificates: the harness must work before anything
 //! that is tested with it.
 
-mod common;
-
 use std::time::Instant;
 
-use common::on_every_version;
-use leasehold_etcd::{Certificates, Cluster, Storage, Tls, User};
+use leasehold_etcd::{Certificates, Cluster, Storage, Tls, User, on_every_version};
 
 #[tokio::test]
 async fn every_version_stores_a_value() {
-    on_every_version(|version, server| async move {
+    on_every_version(|version| async move {
         for storage in [Storage::Memory, Storage::Disk] {
             let begun = Instant::now();
             let cluster = Cluster::builder().version(version).storage(storage).start().await.expect("starts");
-            eprintln!("{server}, {storage:?}: ready after {:?}", begun.elapsed());
+            println!("{}, {storage:?}: ready after {:?}", cluster.server(), begun.elapsed());
             assert!(version.includes(cluster.release()), "{} is not of series {version}", cluster.release());
             cluster.ctl(&["put", "key", "value"]).await.expect("stores");
             assert_eq!(cluster.ctl(&["get", "key", "--print-value-only"]).await.expect("reads"), "value\n");
@@ -25,7 +22,7 @@ async fn every_version_stores_a_value() {
 
 #[tokio::test]
 async fn mutual_tls_refuses_strangers_and_who_shows_no_certificate() {
-    on_every_version(|version, server| async move {
+    on_every_version(|version| async move {
         let cluster = Cluster::builder().version(version).tls(Tls::Mutual).start().await.expect("starts");
         assert!(cluster.endpoint(0).starts_with("https://127.0.0.1:"));
         cluster.ctl(&["put", "key", "value"]).await.expect("the client certificate is welcome");
@@ -34,14 +31,14 @@ async fn mutual_tls_refuses_strangers_and_who_shows_no_certificate() {
         let stranger = Certificates::generate(directory.path()).expect("generated");
         let ours = cluster.certificates().expect("made");
         for client in [None, Some(&stranger)] {
-            let mut command = tokio::process::Command::new(server.etcdctl().expect("stands beside"));
+            let mut command = tokio::process::Command::new(cluster.server().etcdctl().expect("stands beside"));
             command.args(["--endpoints", &cluster.endpoint(0), "--command-timeout=1s", "--dial-timeout=1s"]);
             command.arg("--cacert").arg(&ours.ca_file);
             if let Some(files) = client {
                 command.arg("--cert").arg(&files.cert_file).arg("--key").arg(&files.key_file);
             }
             let output = command.args(["get", "key"]).output().await.expect("runs");
-            assert!(!output.status.success(), "{server} let {client:?} in");
+            assert!(!output.status.success(), "etcd {version} let {client:?} in");
         }
     })
     .await;
@@ -49,7 +46,7 @@ async fn mutual_tls_refuses_strangers_and_who_shows_no_certificate() {
 
 #[tokio::test]
 async fn users_reach_their_prefixes_alone() {
-    on_every_version(|version, server| async move {
+    on_every_version(|version| async move {
         let users = [User::new("alice", "secret").prefix("/lock/"), User::new("bob", "other").prefix("")];
         let builder = Cluster::builder().version(version).tls(Tls::Server).auth("root-password", users);
         let cluster = builder.start().await.expect("starts");
@@ -67,7 +64,7 @@ async fn users_reach_their_prefixes_alone() {
             (None, "/lock/a", "user name is empty"),
         ] {
             let (done, text) = put(user, key).await;
-            assert!(!done && text.contains(refusal), "{server}, {user:?}, {key}: {text}");
+            assert!(!done && text.contains(refusal), "etcd {version}, {user:?}, {key}: {text}");
         }
     })
     .await;
