@@ -20,7 +20,7 @@ use crate::{Error, background, error::Doing};
 /// How long a member may take to end after SIGTERM.
 const STOP_LIMIT: Duration = Duration::from_secs(15);
 
-/// A member's process, running or not.
+/// A member's process, running or not. Whoever drops it kills it before.
 #[derive(Debug)]
 pub(crate) struct Process {
     name: String,
@@ -156,13 +156,6 @@ impl Process {
     /// A panic elsewhere must not keep us from killing the member.
     fn slot(&self) -> MutexGuard<'_, Option<Running>> {
         self.child.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-}
-
-impl Drop for Process {
-    fn drop(&mut self) {
-        // Nobody is left to tell; the kernel does it at the end of this process.
-        let _ = self.kill();
     }
 }
 

@@ -3,7 +3,11 @@
 use std::{process::Output, time::Duration};
 
 use leasehold_etcd::{Cluster, Version, on_every_version};
-use tokio::time::timeout;
+use tokio::{
+    io::{AsyncReadExt, AsyncWriteExt},
+    net::TcpStream,
+    time::timeout,
+};
 
 /// Longer than any election, shorter than anybody's patience.
 const LIMIT: Duration = Duration::from_secs(30);
@@ -82,6 +86,38 @@ async fn a_cut_off_leader_is_replaced_and_answers_no_linearizable_read() {
         timeout(LIMIT, read).await.unwrap_or_else(|_| panic!("etcd {version} does not catch up"));
     })
     .await;
+}
+
+#[tokio::test]
+async fn nothing_passes_to_or_from_a_member_that_is_cut_off() {
+    let cluster = three(Version::Any).await;
+    let leader = cluster.leader().await.expect("elected");
+    put(&cluster, leader, "before").await;
+    let list = cluster.ctl(&["member", "list"]).await.expect("listed");
+    let cut_off = list.lines().find(|line| line.contains(&format!(" m{leader},"))).expect("a member");
+    let id = cut_off.split(',').next().expect("its id").to_owned();
+    let next = (leader + 1) % 3;
+    assert!(received(&cluster, leader, "").await > 0 && received(&cluster, next, &id).await > 0);
+
+    cluster.cut_off(leader).expect("cut off");
+    let next = cluster.leader().await.expect("elected anew");
+    let before = (received(&cluster, leader, "").await, received(&cluster, next, &id).await);
+    // Both sides have a lot to say to each other meanwhile.
+    put(&cluster, next, "after").await;
+    assert!(!at(&cluster, leader, &["put", "key", "never"]).await.status.success());
+    let after = (received(&cluster, leader, "").await, received(&cluster, next, &id).await);
+    assert_eq!(before, after, "bytes of raft that it got from all, and that the new leader got from it");
+}
+
+/// How many bytes of raft a member has got from the one with this id, or from all others where the id is empty.
+async fn received(cluster: &Cluster, member: usize, id: &str) -> u64 {
+    let mut stream = TcpStream::connect(cluster.address(member)).await.expect("connects");
+    stream.write_all(b"GET /metrics HTTP/1.0\r\n\r\n").await.expect("taken");
+    let mut metrics = String::new();
+    stream.read_to_string(&mut metrics).await.expect("answered");
+    let name = format!("etcd_network_peer_received_bytes_total{{From=\"{id}");
+    let values = metrics.lines().filter_map(|line| line.strip_prefix(&name)?.rsplit(' ').next());
+    values.map(|value| value.parse::<f64>().expect("a number") as u64).sum()
 }
 
 #[tokio::test]
