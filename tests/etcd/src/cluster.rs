@@ -4,23 +4,25 @@ use std::{
     ffi::OsString,
     net::{Ipv4Addr, SocketAddr},
     path::Path,
-    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    sync::Arc,
     thread,
     time::Duration,
 };
 
 use rustix::process::Pid;
 use tempfile::TempDir;
-use tokio::time::{Instant, sleep};
 
 use crate::{
-    Builder, Certificates, Error, Release, Server, Storage, Tls, auth, background, partition::Network, ports, probe,
-    process::Process, scratch, source,
+    Builder, Certificates, Error, Release, Server, Storage, Tls, auth, background,
+    partition::Network,
+    ports,
+    probe::{self, Patience},
+    process::Process,
+    scratch, source,
 };
 
 /// A busy machine needs a second or two for three members.
 const START_LIMIT: Duration = Duration::from_secs(30);
-const POLL: Duration = Duration::from_millis(5);
 /// How often other ports are tried when somebody took one before etcd did.
 const PORT_TRIES: usize = 5;
 const PORT_TAKEN: &str = "address already in use";
@@ -41,7 +43,6 @@ pub struct Cluster {
     members: Arc<[Process]>,
     ports: Vec<Ports>,
     network: Option<Network>,
-    cut: Mutex<Vec<usize>>,
     /// Last: it goes when nobody writes to it any more.
     _data: TempDir,
 }
@@ -124,7 +125,6 @@ impl Cluster {
             members,
             ports,
             network,
-            cut: Mutex::default(),
             _data: data,
         };
         for member in cluster.members.iter() {
@@ -258,7 +258,6 @@ impl Cluster {
     /// [`Error::Usage`] when there is no such member, or no other.
     pub fn cut_off(&self, member: usize) -> Result<(), Error> {
         self.network(member)?.cut_off(member);
-        self.cut().push(member);
         Ok(())
     }
 
@@ -267,12 +266,7 @@ impl Cluster {
     /// # Errors
     /// [`Error::Usage`] when there is no such member, or no other.
     pub fn reconnect(&self, member: usize) -> Result<(), Error> {
-        let network = self.network(member)?;
-        network.reconnect(member);
-        let mut cut = self.cut();
-        cut.retain(|other| *other != member);
-        // Two members that are cut off share a link.
-        cut.iter().for_each(|other| network.cut_off(*other));
+        self.network(member)?.reconnect(member);
         Ok(())
     }
 
@@ -281,8 +275,8 @@ impl Cluster {
     /// # Errors
     /// [`Error::Timeout`] when there is none for 30 s.
     pub async fn leader(&self) -> Result<usize, Error> {
-        let deadline = Instant::now() + START_LIMIT;
-        while Instant::now() < deadline {
+        let mut patience = Patience::new(START_LIMIT);
+        loop {
             let mut leaders = Vec::new();
             for i in (0..self.size()).filter(|i| self.is_well(*i)) {
                 if probe::is_leader(self.ports[i].metrics).await {
@@ -293,20 +287,22 @@ impl Cluster {
             if let [leader] = leaders[..] {
                 return Ok(leader);
             }
-            sleep(POLL).await;
+            if !patience.another().await {
+                return Err(Error::Timeout(format!("the cluster has no leader for {} s", START_LIMIT.as_secs())));
+            }
         }
-        Err(Error::Timeout(format!("the cluster has no leader for {} s", START_LIMIT.as_secs())))
     }
 
     /// Whether the others can hear the member.
     fn is_well(&self, member: usize) -> bool {
-        self.members[member].is_awake() && !self.cut().contains(&member)
+        let cut_off = self.network.as_ref().is_some_and(|network| network.is_cut_off(member));
+        self.members[member].is_awake() && !cut_off
     }
 
     async fn wait_until(&self, member: usize, readiness: Readiness) -> Result<(), Error> {
-        let deadline = Instant::now() + START_LIMIT;
-        while Instant::now() < deadline {
-            let port = self.ports[member].metrics;
+        let port = self.ports[member].metrics;
+        let mut patience = Patience::new(START_LIMIT);
+        loop {
             let ready = match readiness {
                 Readiness::Answers => probe::answers(port).await,
                 Readiness::Serves => probe::is_healthy(port).await,
@@ -317,11 +313,12 @@ impl Cluster {
             if let Some(error) = self.members[member].end() {
                 return Err(error);
             }
-            sleep(POLL).await;
+            if !patience.another().await {
+                let (limit, log) = (START_LIMIT.as_secs(), self.members[member].log());
+                let text = format!("member m{member} does not serve requests after {limit} s; its log:\n{log}");
+                return Err(Error::Timeout(text));
+            }
         }
-        let log = self.members[member].log();
-        let limit = START_LIMIT.as_secs();
-        Err(Error::Timeout(format!("member m{member} does not serve requests after {limit} s; its log:\n{log}")))
     }
 
     fn member(&self, member: usize) -> Result<&Process, Error> {
@@ -332,10 +329,6 @@ impl Cluster {
     fn network(&self, member: usize) -> Result<&Network, Error> {
         self.member(member)?;
         self.network.as_ref().ok_or_else(|| Error::Usage("a single member has nobody to be cut off from".into()))
-    }
-
-    fn cut(&self) -> MutexGuard<'_, Vec<usize>> {
-        self.cut.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 

@@ -1,14 +1,16 @@
 //! The network between members, which can be cut without any privilege.
 //!
 //! Members reach each other through proxies: one stands before each member's peer port, and its address is the one
-//! that the cluster knows. To cut a member off, the connections that it *opens* must break, too: raft messages travel
-//! on streams that the receiver opened and on requests that the sender opened. So each connection is ascribed to the
-//! member that opened it: the kernel's table of sockets says which, by the port that it comes from.
+//! that the cluster knows. To cut a member off, the connections that it *opened* must be held, too: raft messages travel
+//! on streams that the receiver opened and on requests that the sender opened. Who opened a connection is asked of the
+//! kernel, by the port that it comes from, and only when something is cut: reading its table of sockets takes
+//! milliseconds.
 
 use std::{
+    collections::HashMap,
     fs,
     net::SocketAddr,
-    sync::{Arc, OnceLock},
+    sync::{Arc, Mutex, MutexGuard, PoisonError, Weak},
 };
 
 use rustix::process::Pid;
@@ -17,40 +19,49 @@ use tokio::task::AbortHandle;
 use crate::{
     Error,
     process::Process,
-    proxy::{Direction, Link, listen},
+    proxy::{Link, listen},
 };
 
-/// The processes of the members, known once they are made.
-type Members = Arc<OnceLock<Arc<[Process]>>>;
-
+/// The proxies between the members of one cluster.
 #[derive(Debug)]
 pub(crate) struct Network {
-    /// `links[from][to]`.
-    links: Vec<Vec<Arc<Link>>>,
     addresses: Vec<SocketAddr>,
     accepting: Vec<AbortHandle>,
-    members: Members,
+    state: Arc<Mutex<State>>,
+}
+
+#[derive(Debug, Default)]
+struct State {
+    members: Arc<[Process]>,
+    /// The members that are cut off.
+    cut: Vec<usize>,
+    connections: Vec<Connection>,
+}
+
+/// One connection to a member's peer port.
+#[derive(Debug)]
+struct Connection {
+    /// The port that it comes from, and that of the proxy.
+    ports: (u16, u16),
+    /// The member that it goes to.
+    to: usize,
+    /// Gone with the connection.
+    link: Weak<Link>,
 }
 
 impl Network {
-    /// A proxy before each of the peer ports; all pass.
-    pub(crate) fn start(ports: &[SocketAddr]) -> Result<Self, Error> {
-        let links = || ports.iter().map(|_| Arc::new(Link::default())).collect::<Vec<_>>();
-        let mut network = Self {
-            links: ports.iter().map(|_| links()).collect(),
-            addresses: Vec::new(),
-            accepting: Vec::new(),
-            members: Members::default(),
-        };
-        for (to, target) in ports.iter().enumerate() {
-            let members = Arc::clone(&network.members);
-            let inbound: Vec<_> = network.links.iter().map(|row| Arc::clone(&row[to])).collect();
-            let choose = move |peer, proxy| {
-                let inode = socket_inode(peer, proxy)?;
-                let from = members.get()?.iter().position(|member| member.pid().is_some_and(|pid| owns(pid, inode)))?;
-                inbound.get(from).cloned()
+    /// A proxy before each of the peer ports; everything passes.
+    pub(crate) fn start(targets: &[SocketAddr]) -> Result<Self, Error> {
+        let mut network = Self { addresses: Vec::new(), accepting: Vec::new(), state: Arc::default() };
+        for (to, target) in targets.iter().enumerate() {
+            let state = Arc::clone(&network.state);
+            let open = move |peer: SocketAddr, proxy: SocketAddr| {
+                let link = Arc::new(Link::default());
+                let ports = (peer.port(), proxy.port());
+                lock(&state).open(Connection { ports, to, link: Arc::downgrade(&link) });
+                link
             };
-            let (address, accepting) = listen(*target, choose)?;
+            let (address, accepting) = listen(*target, open)?;
             network.addresses.push(address);
             network.accepting.push(accepting);
         }
@@ -64,58 +75,94 @@ impl Network {
 
     /// Says which processes the members are, before they start.
     pub(crate) fn connect(&self, members: &Arc<[Process]>) {
-        let _ = self.members.set(Arc::clone(members));
+        lock(&self.state).members = Arc::clone(members);
     }
 
     /// Nothing passes between `member` and the others, in either direction; connections stay open.
     pub(crate) fn cut_off(&self, member: usize) {
-        for link in self.links_of(member) {
-            link.hold(Direction::ToServer);
-            link.hold(Direction::ToClient);
+        let mut state = lock(&self.state);
+        if !state.cut.contains(&member) {
+            state.cut.push(member);
+            state.apply();
         }
     }
 
     /// Everything passes again; what was on its way arrives late, as with TCP after an outage.
     pub(crate) fn reconnect(&self, member: usize) {
-        self.links_of(member).for_each(Link::pass);
+        let mut state = lock(&self.state);
+        state.cut.retain(|other| *other != member);
+        state.apply();
     }
 
-    fn links_of(&self, member: usize) -> impl Iterator<Item = &Link> {
-        let pairs = self
-            .links
-            .iter()
-            .enumerate()
-            .flat_map(|(from, row)| row.iter().enumerate().map(move |(to, link)| (from, to, link.as_ref())));
-        pairs.filter(move |(from, to, _)| *from == member || *to == member).map(|(_, _, link)| link)
+    /// Whether the member is cut off.
+    pub(crate) fn is_cut_off(&self, member: usize) -> bool {
+        lock(&self.state).cut.contains(&member)
+    }
+}
+
+impl State {
+    fn open(&mut self, connection: Connection) {
+        self.connections.retain(|connection| connection.link.strong_count() > 0);
+        self.connections.push(connection);
+        if !self.cut.is_empty() {
+            self.apply();
+        }
+    }
+
+    /// Holds every connection from or to a member that is cut off, and lets all others pass.
+    fn apply(&self) {
+        let owners = if self.cut.is_empty() { HashMap::new() } else { owners(&self.members) };
+        for Connection { ports, to, link } in &self.connections {
+            let Some(link) = link.upgrade() else { continue };
+            match owners.get(ports) {
+                _ if self.cut.is_empty() => link.pass(),
+                // Nobody has it open any more: its end is on the way.
+                None => link.cut(),
+                Some(from) if self.cut.contains(from) || self.cut.contains(to) => link.hold_all(),
+                Some(_) => link.pass(),
+            }
+        }
     }
 }
 
 impl Drop for Network {
     fn drop(&mut self) {
         self.accepting.iter().for_each(AbortHandle::abort);
-        self.links.iter().flatten().for_each(|link| link.cut());
+        let state = lock(&self.state);
+        state.connections.iter().filter_map(|connection| connection.link.upgrade()).for_each(|link| link.cut());
     }
 }
 
-/// The inode of the socket at the other end of a connection from `peer` to `proxy`.
-fn socket_inode(peer: SocketAddr, proxy: SocketAddr) -> Option<u64> {
-    let table = fs::read_to_string("/proc/net/tcp").ok()?;
-    let port = |field: &str| u16::from_str_radix(field.split_once(':')?.1, 16).ok();
-    table.lines().skip(1).find_map(|line| {
-        let mut fields = line.split_ascii_whitespace();
-        let (local, remote) = (port(fields.nth(1)?)?, port(fields.next()?)?);
-        let inode = fields.nth(6)?.parse().ok()?;
-        ((local, remote) == (peer.port(), proxy.port()) && inode != 0).then_some(inode)
-    })
+/// A panic elsewhere must not keep us from cutting the connections.
+fn lock(state: &Mutex<State>) -> MutexGuard<'_, State> {
+    state.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Whether the process has the socket open.
-fn owns(pid: Pid, inode: u64) -> bool {
+/// The members that opened connections, by the connections' local and remote ports.
+fn owners(members: &[Process]) -> HashMap<(u16, u16), usize> {
+    let sockets = members
+        .iter()
+        .enumerate()
+        .flat_map(|(i, member)| member.pid().into_iter().flat_map(open_sockets).map(move |inode| (inode, i)));
+    let sockets: HashMap<u64, usize> = sockets.collect();
+    let table = fs::read_to_string("/proc/net/tcp").unwrap_or_default();
+    table
+        .lines()
+        .filter_map(|line| {
+            // Number, local address, remote address, state, queues, timer, retransmits, user, timeout, inode.
+            let fields: Vec<_> = line.split_ascii_whitespace().take(10).collect();
+            let port = |field: &str| u16::from_str_radix(field.split_once(':')?.1, 16).ok();
+            let member = sockets.get(&fields.get(9)?.parse().ok()?)?;
+            Some(((port(fields[1])?, port(fields[2])?), *member))
+        })
+        .collect()
+}
+
+/// The inodes of the sockets that a process has open.
+fn open_sockets(pid: Pid) -> impl Iterator<Item = u64> {
     let descriptors = fs::read_dir(format!("/proc/{}/fd", pid.as_raw_nonzero()));
-    let socket = format!("socket:[{inode}]");
-    descriptors
-        .into_iter()
-        .flatten()
-        .flatten()
-        .any(|descriptor| fs::read_link(descriptor.path()).is_ok_and(|target| target.as_os_str() == socket.as_str()))
+    descriptors.into_iter().flatten().flatten().filter_map(|descriptor| {
+        let target = fs::read_link(descriptor.path()).ok()?;
+        target.to_str()?.strip_prefix("socket:[")?.strip_suffix(']')?.parse().ok()
+    })
 }

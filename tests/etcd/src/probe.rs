@@ -5,11 +5,33 @@ use std::{io, net::Ipv4Addr, time::Duration};
 use tokio::{
     io::{AsyncReadExt, AsyncWriteExt},
     net::TcpStream,
-    time::timeout,
+    time::{Instant, sleep, timeout},
 };
 
 /// A frozen or cut-off member does not answer: ask again rather than wait.
 const LIMIT: Duration = Duration::from_secs(2);
+
+/// The pauses between looks at something that is to come: short at first, then longer, for a busy machine has better to
+/// do than to answer us.
+#[derive(Debug)]
+pub(crate) struct Patience {
+    deadline: Instant,
+    pause: Duration,
+}
+
+impl Patience {
+    pub(crate) fn new(limit: Duration) -> Self {
+        Self { deadline: Instant::now() + limit, pause: Duration::from_millis(4) }
+    }
+
+    /// Whether there is time for another look, after the pause.
+    pub(crate) async fn another(&mut self) -> bool {
+        const LONGEST: Duration = Duration::from_millis(100);
+        sleep(self.pause).await;
+        self.pause = LONGEST.min(self.pause.mul_f32(1.2));
+        Instant::now() < self.deadline
+    }
+}
 
 /// Whether the member answers at all, with a quorum or without.
 pub(crate) async fn answers(port: u16) -> bool {

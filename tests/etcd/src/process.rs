@@ -13,9 +13,8 @@ use std::{
 };
 
 use rustix::process::{Pid, Signal, WaitId, WaitIdOptions, kill_process, waitid};
-use tokio::time::{Instant, sleep};
 
-use crate::{Error, background, error::Doing};
+use crate::{Error, background, error::Doing, probe::Patience};
 
 /// How long a member may take to end after SIGTERM.
 const STOP_LIMIT: Duration = Duration::from_secs(15);
@@ -98,13 +97,10 @@ impl Process {
     /// SIGTERM, and waits for the end.
     pub(crate) async fn stop(&self) -> Result<(), Error> {
         self.signal(Signal::TERM)?;
-        let deadline = Instant::now() + STOP_LIMIT;
-        while self.slot().is_some() {
-            if self.end().is_none() {
-                if Instant::now() > deadline {
-                    return Err(Error::Timeout(format!("member {} still runs after SIGTERM", self.name)));
-                }
-                sleep(Duration::from_millis(5)).await;
+        let mut patience = Patience::new(STOP_LIMIT);
+        while self.slot().is_some() && self.end().is_none() {
+            if !patience.another().await {
+                return Err(Error::Timeout(format!("member {} still runs after SIGTERM", self.name)));
             }
         }
         Ok(())

@@ -31,8 +31,6 @@ pub enum Direction {
 }
 
 impl Direction {
-    const BOTH: [Self; 2] = [Self::ToServer, Self::ToClient];
-
     const fn index(self) -> usize {
         match self {
             Self::ToServer => 0,
@@ -57,7 +55,7 @@ impl Proxy {
     pub fn start(target: SocketAddr) -> Result<Self, Error> {
         let link = Arc::new(Link::default());
         let chosen = Arc::clone(&link);
-        let (address, accepting) = listen(target, move |_, _| Some(Arc::clone(&chosen)))?;
+        let (address, accepting) = listen(target, move |_, _| Arc::clone(&chosen))?;
         Ok(Self { address, link, accepting })
     }
 
@@ -79,7 +77,7 @@ impl Proxy {
 
     /// Holds both ways.
     pub fn hold_all(&self) {
-        Direction::BOTH.into_iter().for_each(|direction| self.hold(direction));
+        self.link.hold_all();
     }
 
     /// Lets every byte arrive `delay` later that way; rounded to whole milliseconds.
@@ -144,8 +142,12 @@ impl Link {
         self.rules.send_modify(|rules| *rules = Rules { resets: rules.resets, ..Rules::default() });
     }
 
-    pub(crate) fn hold(&self, direction: Direction) {
+    fn hold(&self, direction: Direction) {
         self.rules.send_modify(|rules| rules.held[direction.index()] = true);
+    }
+
+    pub(crate) fn hold_all(&self) {
+        self.rules.send_modify(|rules| rules.held = [true; 2]);
     }
 
     pub(crate) fn cut(&self) {
@@ -242,11 +244,11 @@ async fn released(rules: &mut watch::Receiver<Rules>, index: usize) {
     }
 }
 
-/// Listens on a free port and serves each connection by the link that `choose` finds for its two addresses (the
-/// client's and ours); one without a link is reset.
+/// Listens on a free port and serves each connection by the link that `choose` gives for its two addresses, the
+/// client's and ours.
 pub(crate) fn listen(
     target: SocketAddr,
-    choose: impl Fn(SocketAddr, SocketAddr) -> Option<Arc<Link>> + Send + 'static,
+    choose: impl Fn(SocketAddr, SocketAddr) -> Arc<Link> + Send + 'static,
 ) -> Result<(SocketAddr, AbortHandle), Error> {
     let doing = || "could not open a proxy on loopback".into();
     let runtime = background::handle()?;
@@ -260,10 +262,10 @@ pub(crate) fn listen(
     let accepting = runtime.spawn(async move {
         loop {
             match listener.accept().await {
-                Ok((client, peer)) => match choose(peer, address) {
-                    Some(link) => drop(tokio::spawn(async move { link.serve(client, target).await })),
-                    None => drop(client.set_zero_linger()),
-                },
+                Ok((client, peer)) => {
+                    let link = choose(peer, address);
+                    tokio::spawn(async move { link.serve(client, target).await });
+                }
                 // Out of file descriptors, most likely: some will be closed.
                 Err(_) => sleep(Duration::from_millis(10)).await,
             }
