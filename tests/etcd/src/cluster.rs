@@ -237,7 +237,7 @@ impl Cluster {
     }
 
     /// Starts a member anew that was killed or stopped, with the same ports and data. Returns when it serves requests
-    /// or, while most members are away, when it is up.
+    /// or, while it is cut off or most members are away, when it is up.
     ///
     /// # Errors
     /// [`Error::Usage`] when it runs, [`Error::Start`] with its log when it ends, [`Error::Timeout`] when it
@@ -247,7 +247,8 @@ impl Cluster {
         let members = Arc::clone(&self.members);
         background::run(async move { members[member].start() }).await?;
         let well = (0..self.size()).filter(|i| self.is_well(*i)).count();
-        let readiness = if 2 * well > self.size() { Readiness::Serves } else { Readiness::Answers };
+        let readiness =
+            if self.is_well(member) && 2 * well > self.size() { Readiness::Serves } else { Readiness::Answers };
         self.wait_until(member, readiness).await
     }
 

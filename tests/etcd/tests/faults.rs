@@ -109,6 +109,20 @@ async fn nothing_passes_to_or_from_a_member_that_is_cut_off() {
     assert_eq!(before, after, "bytes of raft that it got from all, and that the new leader got from it");
 }
 
+#[tokio::test]
+async fn a_cut_off_member_stays_so_through_a_restart() {
+    let cluster = three(Version::Any).await;
+    let leader = cluster.leader().await.expect("elected");
+    let follower = (leader + 1) % 3;
+    cluster.cut_off(follower).expect("cut off");
+    cluster.kill(follower).expect("killed");
+    put(&cluster, leader, "meanwhile").await;
+    cluster.restart(follower).await.expect("it is up");
+    assert!(!at(&cluster, follower, &["get", "key"]).await.status.success(), "it has found the others");
+    cluster.reconnect(follower).expect("reconnected");
+    reads(&cluster, follower, "meanwhile").await;
+}
+
 /// How many bytes of raft a member has got from the one with this id, or from all others where the id is empty.
 async fn received(cluster: &Cluster, member: usize, id: &str) -> u64 {
     let mut stream = TcpStream::connect(cluster.address(member)).await.expect("connects");
