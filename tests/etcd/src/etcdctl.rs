@@ -10,8 +10,8 @@ use crate::{Cluster, Error, Tls, background, error::Doing};
 impl Cluster {
     /// An `etcdctl` that knows this cluster's endpoints, its certificates and, where users are on, the root user.
     ///
-    /// It is not started yet; `tokio::process::Command::from` turns it into an asynchronous one. Later options win, so
-    /// `--endpoints` or `--user` among `arguments` is not for here: see [`Cluster::etcdctl_as`].
+    /// It is not started yet; `tokio::process::Command::from` turns it into an asynchronous one. For another user or other
+    /// endpoints there is [`Cluster::etcdctl_as`]: the same option twice would not do.
     ///
     /// # Errors
     /// [`Error::Missing`] where there is no `etcdctl` beside the server.

@@ -135,7 +135,8 @@ async fn compile(recipe: &Recipe, name: &str, work: &Path) -> Result<(), Error> 
     let output = File::create(&log).doing(|| format!("could not write {}", log.display()))?;
     let errors = output.try_clone().doing(|| format!("could not write {}", log.display()))?;
     let mut go = Command::new("go");
-    go.args(["build", "-trimpath", "-ldflags=-s -w", "-o", "bin/", "./etcd", "./etcdctl"]);
+    // No version control: the cache may lie in a repository that git does not trust.
+    go.args(["build", "-trimpath", "-buildvcs=false", "-ldflags=-s -w", "-o", "bin/", "./etcd", "./etcdctl"]);
     // No second Go toolchain behind the user's back, no C compiler needed, and no workspace of a directory above.
     go.env("GOTOOLCHAIN", "local").env("CGO_ENABLED", "0").env("GOWORK", "off");
     go.current_dir(work).stdin(Stdio::null()).stdout(output).stderr(errors);
