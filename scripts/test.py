@@ -35,9 +35,15 @@ class Stage:
 
 STAGES = [
     Stage("scripts", "tests", [sys.executable, "-B", "scripts/test_counts.py"]),
-    Stage("lint-format", "check", ["cargo", "fmt", "--all", "--check"]),
+    Stage("lint-format", "check", ["cargo", "fmt", "--all", "--check", "--", "--color=never"]),
     Stage("lint-clippy", "check", ["cargo", "clippy", "--workspace", "--all-targets", "--", "-D", "warnings"]),
-    Stage("lint-doc", "check", ["cargo", "doc", "--workspace", "--no-deps"], {"RUSTDOCFLAGS": "-D warnings"}),
+    Stage(
+        "lint-doc",
+        "check",
+        # With the private items, so that the links among those are checked too.
+        ["cargo", "doc", "--workspace", "--no-deps", "--document-private-items"],
+        {"RUSTDOCFLAGS": "-D warnings"},
+    ),
     # Before anything that asks for "any" etcd: from here on that is 3.7, as in the cache the newest comes first.
     Stage("servers", "check", ["cargo", "run", "-p", "leasehold-etcd", "--", "--build-only"]),
     # The tests on all versions are among them; each goes through the versions that it is about.
