@@ -43,13 +43,24 @@ SKIPPED = re.compile(r"^SKIPPED (\S.*?): (\S.*)$", re.IGNORECASE)
 OUTPUT_OF = re.compile(r"^---- (\S.*) stdout ----$")
 # Python's unittest: the total, then the failures and skips among them.
 UNITTEST = re.compile(r"^Ran (\d+) tests? in .*\n\n(?:OK|FAILED)(?: \((.*)\))?$", re.MULTILINE)
+# How much is shown of what a failed test printed; the log has all of it.
+LINES_OF_A_FAILURE = 20
 # The lines that name a failed test, for those who look at a failed stage.
 FAILED = re.compile(r"^(?:test \S.* \.\.\. FAILED|FAILED [^(\s].*|(?:FAIL|ERROR): \S.*)$", re.MULTILINE)
 
 
 def failures(text: str) -> list[str]:
-    """The lines of `text` that name a failed test."""
-    return FAILED.findall(text)
+    """The lines of `text` that name a failed test, then the start of what each failed test of `cargo test` printed."""
+    shown, printed, room = FAILED.findall(text), False, 0
+    for line in text.splitlines():
+        if line in ("successes:", "failures:") or line.startswith("test result: "):
+            printed, room = line == "failures:", 0
+        elif printed and OUTPUT_OF.match(line):
+            room = LINES_OF_A_FAILURE
+        if room > 0:
+            shown.append(line)
+            room -= 1
+    return shown
 
 
 def read(text: str) -> Counts:

@@ -63,6 +63,14 @@ class ReadsClosingLines(unittest.TestCase):
             counts.failures(text), ["test b::c ... FAILED", "FAIL: test_x (m.C)", "FAILED fork (java): no answer"]
         )
 
+    def test_what_a_failed_test_printed_is_shown(self):
+        text = (
+            "test a ... ok\ntest b ... FAILED\n\nsuccesses:\n\n---- a stdout ----\nfine\n\nfailures:\n\n"
+            "---- b stdout ----\nnot fine\n\nfailures:\n    b\n\n"
+            "test result: FAILED. 1 passed; 1 failed; 0 ignored; 0 measured; 0 filtered out; finished in 0.01s\n"
+        )
+        self.assertEqual(counts.failures(text), ["test b ... FAILED", "---- b stdout ----", "not fine", ""])
+
 
 class JudgesStages(unittest.TestCase):
     def judge(self, kind, exit_code, output):
