@@ -6,8 +6,9 @@
 //!   watches ends with its token;
 //! - its lease keeper carries one lease and does not reconnect.
 //!
-//! What is ours instead: the connections ([`connect`]), which endpoint next ([`endpoints`]), the token ([`auth`]), what a failure means ([`errors`]), the streams
-//! ([`streams`]). A request is sent once; another endpoint is asked only if the first surely had no part in it ([`cluster`]).
+//! What is ours instead: the connections (`connect`), which endpoint next (`endpoints`), the token (`auth`), what a failure
+//! means (`errors`), the streams (`streams`). A request is sent once; another endpoint is asked only if the first surely had no
+//! part in it (`cluster`).
 
 mod auth;
 mod cluster;
