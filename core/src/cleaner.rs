@@ -167,6 +167,9 @@ impl Cleaner {
                     if let Some((ticket, _)) = for_contender {
                         out.push(Effect::Cleaned(ticket, None));
                     }
+                    if let Chore::Revoke(lease) = chore {
+                        self.on_lease_gone(lease, out);
+                    }
                 }
             },
         }

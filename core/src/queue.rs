@@ -160,9 +160,15 @@ impl Queue {
         self.members.contains_key(&ticket)
     }
 
-    /// Whether `key` is that of a contender of ours that is still remembered.
+    /// Whether a contender of ours waits, holds or leaves with `key`. Once that key was deleted, one that stands in its place is
+    /// a ghost: an earlier attempt to enqueue took effect late.
     pub fn uses(&self, key: &Key) -> bool {
-        self.keys.contains_key(key)
+        self.keys.get(key).is_some_and(|ticket| !matches!(self.members[ticket].phase, Phase::Gone(_)))
+    }
+
+    /// Whether the view shows `key` where a contender of ours had it.
+    fn is_where_it_was(&self, key: &Key) -> bool {
+        self.keys.get(key).is_some_and(|ticket| self.view.place_of(key) == Some(self.members[ticket].revision))
     }
 
     /// Adds a contender; it needs a key next.
@@ -266,6 +272,9 @@ impl Queue {
             (answer, _) => answer,
         };
         self.answer(ticket, answer, out);
+        if revision.is_some() {
+            self.clean_ghost(ticket, out);
+        }
         self.set_phase(ticket, Phase::Gone(revision.unwrap_or_default()));
         self.unblock(out);
     }
@@ -629,12 +638,7 @@ impl Queue {
                         }
                         answer => self.answer(ticket, answer, out),
                     }
-                    if let Some(Member { is_ambiguous: true, key: Some(key), session: Some((_, lease)), .. }) =
-                        self.members.get(&ticket)
-                    {
-                        // An earlier attempt to enqueue may still be applied.
-                        out.push(Effect::Clean(key.clone(), *lease, None));
-                    }
+                    self.clean_ghost(ticket, out);
                     self.set_phase(ticket, Phase::Gone(revision));
                 }
             }
@@ -650,6 +654,15 @@ impl Queue {
             }
         }
         self.unblock(out);
+    }
+
+    /// The key of `ticket` was deleted; an earlier attempt to enqueue may still take effect, or just did.
+    fn clean_ghost(&self, ticket: Ticket, out: &mut Vec<Effect>) {
+        if let Some(Member { is_ambiguous: true, key: Some(key), session: Some((_, lease)), .. }) =
+            self.members.get(&ticket)
+        {
+            out.push(Effect::Clean(key.clone(), *lease, None));
+        }
     }
 
     /// Sends the tries that waited for our own deletes.
@@ -721,7 +734,8 @@ impl Queue {
     fn take_in(&mut self, news: Vec<News>, out: &mut Vec<Effect>) {
         for piece in news {
             match piece {
-                News::Joined(key) if self.keys.contains_key(&key) => {}
+                // The put of a key that was deleted meanwhile is no ghost yet.
+                News::Joined(key) if self.uses(&key) || self.is_where_it_was(&key) => {}
                 News::Joined(key) => out.push(Effect::Stranger(key)),
                 News::Left(key) => {
                     if let Some(ticket) = self.keys.get(&key).copied()
