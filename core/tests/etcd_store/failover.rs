@@ -232,8 +232,43 @@ async fn streams_on_a_frozen_server_end_with_an_error() {
     cluster.thaw(0).unwrap();
 }
 
+/// Waits until the proxy has seen so many connections.
+async fn connections(proxy: &Proxy, count: usize) {
+    let seen = async {
+        while proxy.accepted() < count {
+            tokio::task::yield_now().await;
+        }
+    };
+    tokio::time::timeout(LIMIT, seen).await.expect("no new connection");
+    assert_eq!(proxy.accepted(), count);
+}
+
 #[tokio::test]
-async fn after_silence_the_only_endpoint_is_asked_on_a_new_connection() {
+async fn after_silence_the_only_endpoint_is_asked_on_one_new_connection() {
+    let cluster = Cluster::builder().start().await.unwrap();
+    let proxy = Proxy::start(cluster.address(0)).unwrap();
+    let store = store_at(vec![url(&proxy)]);
+    let within = |limit: Duration| {
+        let store = store.clone();
+        tokio::spawn(async move { store.call(range("a"), limit).await })
+    };
+    call(&store, write("a")).await.unwrap();
+    connections(&proxy, 1).await;
+    proxy.hold_all();
+    let (first, second) = (within(SHORT / 2), within(SHORT));
+    assert_eq!(first.await.unwrap().unwrap_err().kind, ErrorKind::Timeout);
+    let third = within(LIMIT);
+    connections(&proxy, 2).await;
+    assert_eq!(second.await.unwrap().unwrap_err().kind, ErrorKind::Timeout);
+    let fourth = within(LIMIT);
+    proxy.pass();
+    third.await.unwrap().unwrap();
+    fourth.await.unwrap().unwrap();
+    connections(&proxy, 2).await;
+}
+
+#[tokio::test]
+async fn a_hedge_to_the_only_endpoint_has_a_connection_of_its_own() {
     let cluster = Cluster::builder().start().await.unwrap();
     let proxy = Proxy::start(cluster.address(0)).unwrap();
     let store = store_at(vec![url(&proxy)]);
@@ -241,31 +276,12 @@ async fn after_silence_the_only_endpoint_is_asked_on_a_new_connection() {
     let mut standing = store.renewals(0);
     standing.requests.send(lease).unwrap();
     next(&mut standing.replies).await.unwrap();
-    assert_eq!(proxy.accepted(), 1);
-
     proxy.hold_all();
-    let silent: Vec<_> = (0..10)
-        .map(|_| {
-            let store = store.clone();
-            tokio::spawn(async move { store.call(write("a"), SHORT).await.unwrap_err() })
-        })
-        .collect();
-    for task in silent {
-        assert_eq!(task.await.unwrap().kind, ErrorKind::Timeout);
-    }
-    assert!(store.call(range("a"), SHORT).await.is_err());
-    assert_eq!(proxy.accepted(), 2, "ten calls that ran into one silence give up one connection");
-
     standing.requests.send(lease).unwrap();
     assert!(tokio::time::timeout(SHORT / 2, standing.replies.recv()).await.is_err());
     let mut hedge = store.renewals(1);
     hedge.requests.send(lease).unwrap();
-    let connected = async {
-        while proxy.accepted() < 3 {
-            tokio::task::yield_now().await;
-        }
-    };
-    tokio::time::timeout(LIMIT, connected).await.expect("a hedge to a silent endpoint has a connection of its own");
+    connections(&proxy, 2).await;
     proxy.pass();
     assert_eq!(next(&mut hedge.replies).await.unwrap().ttl, 60);
     assert_eq!(next(&mut standing.replies).await.unwrap().ttl, 60, "what was under way went on");

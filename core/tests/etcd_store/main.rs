@@ -16,7 +16,7 @@ use leasehold::store::{
     CreateRevisionIs, Key, Keys, LeaseId, Op, Range, Reply, ReplyBody, Request, Store, StoreError, Txn, TxnReply,
     etcd::{EtcdConfig, EtcdStore},
 };
-use leasehold_etcd::Cluster;
+use leasehold_etcd::{Builder, Cluster, Error};
 use tokio::{sync::mpsc::UnboundedReceiver, time::timeout};
 
 /// The time limit of a call that is expected to be answered.
@@ -24,6 +24,18 @@ const LIMIT: Duration = Duration::from_secs(10);
 
 /// How long a stream may take to say something that is expected.
 const PATIENCE: Duration = Duration::from_secs(20);
+
+/// The cluster described, or a word that the test is skipped where there is no such etcd.
+async fn started(builder: Builder) -> Option<Cluster> {
+    match builder.start().await {
+        Ok(cluster) => Some(cluster),
+        Err(Error::Missing(why)) => {
+            println!("SKIPPED {why}");
+            None
+        }
+        Err(error) => panic!("{error}"),
+    }
+}
 
 fn config(endpoints: Vec<String>) -> EtcdConfig {
     EtcdConfig { endpoints, tls: None, login: None, connect_timeout: Duration::from_secs(2) }
