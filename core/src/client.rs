@@ -207,6 +207,12 @@ impl Client {
         Ok(())
     }
 
+    /// Sends one request through this client's connection and thread, as its locks do: what benchmarks compare them with.
+    #[doc(hidden)]
+    pub async fn raw_call(&self, request: Request) -> Result<Reply> {
+        self.call_once(request, "a raw call").await
+    }
+
     /// What a contender's key says about this client.
     pub(crate) fn metadata(&self) -> Arc<[u8]> {
         contender::metadata(&self.inner.identity, &self.inner.host).into_bytes().into()

@@ -169,8 +169,8 @@ struct Tenancy {
     unkeyed: BTreeSet<Ticket>,
     /// Holds and acquires that use it.
     users: usize,
-    /// Number of the next key.
-    next_key: u64,
+    /// Keys about which a request may still be on its way: never to be chosen again.
+    tainted: BTreeSet<Key>,
     /// Queues whose head waits for a renewal of this session.
     short_of_time: BTreeSet<QueueId>,
     /// Extensions that wait for a renewal sent at that time or later, and when they are given up.

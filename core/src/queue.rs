@@ -6,6 +6,7 @@
 //! describes: a key of ours that was released here is treated as gone while its delete is still on the way.
 
 pub mod member;
+mod numbers;
 pub mod view;
 pub mod wire;
 
@@ -19,6 +20,7 @@ use std::{
 
 use self::{
     member::{Answer, Member, Mode, Phase, SessionId, Spec, Ticket},
+    numbers::Numbers,
     view::{News, View},
     watching::Watching,
     wire::Prefix,
@@ -70,8 +72,8 @@ pub enum Effect {
     Vanished(Ticket),
     /// This key must go, also if it appears only later; with a ticket, answer with [`Queue::on_cleaned`].
     Clean(Key, LeaseId, Option<(Ticket, i64)>),
-    /// The fate of a transaction under this session is unknown: keys may appear later.
-    Ambiguous(SessionId),
+    /// The fate of an enqueue under this session is unknown: its key may appear later, and must not be chosen again.
+    Ambiguous(SessionId, Key),
     /// etcd says that this session's lease does not exist.
     LeaseGone(SessionId),
     /// The head of the queue is ours, but its session has too little time left to hand over: renew it.
@@ -96,6 +98,7 @@ pub struct Queue {
     members: BTreeMap<Ticket, Member>,
     /// The present key of each contender.
     keys: BTreeMap<Key, Ticket>,
+    numbers: BTreeMap<LeaseId, Numbers>,
     view: View,
     watching: Watching,
     held: Option<Ticket>,
@@ -119,6 +122,7 @@ impl Queue {
             name,
             members: BTreeMap::new(),
             keys: BTreeMap::new(),
+            numbers: BTreeMap::new(),
             view: View::default(),
             watching: Watching::new(recheck),
             held: None,
@@ -178,19 +182,28 @@ impl Queue {
         out.push(Effect::NeedsKey(ticket));
     }
 
-    /// Whether `ticket` waits for a key.
-    pub fn needs_key(&self, ticket: Ticket) -> bool {
-        self.members.get(&ticket).is_some_and(|member| member.phase == Phase::Unkeyed)
-    }
-
-    /// Gives a contender its key and sends it into the queue.
-    pub fn assign(&mut self, ticket: Ticket, session: SessionId, lease: LeaseId, number: u64, out: &mut Vec<Effect>) {
-        if !self.needs_key(ticket) {
+    /// Gives a contender its key, none of the `tainted` ones, and sends it into the queue.
+    pub fn assign(
+        &mut self,
+        ticket: Ticket,
+        session: SessionId,
+        lease: LeaseId,
+        tainted: &BTreeSet<Key>,
+        out: &mut Vec<Effect>,
+    ) {
+        let Some(member) = self.members.get_mut(&ticket).filter(|member| member.phase == Phase::Unkeyed) else {
             return;
-        }
-        let Some(member) = self.members.get_mut(&ticket) else { return };
-        let key = self.prefix.contender(lease, number);
+        };
+        let numbers = self.numbers.entry(lease).or_default();
+        let (number, key) = loop {
+            let number = numbers.take();
+            let key = self.prefix.contender(lease, number);
+            if !tainted.contains(&key) {
+                break (number, key);
+            }
+        };
         member.session = Some((session, lease));
+        member.number = number;
         member.key = Some(key.clone());
         self.keys.insert(key, ticket);
         if member.spec.mode == Mode::Try {
@@ -293,6 +306,8 @@ impl Queue {
                 _ => self.requeue(ticket, reason, out),
             }
         }
+        let lease = |member: &Member| member.session.map(|(_, lease)| lease);
+        self.numbers.retain(|of, _| self.members.values().any(|member| lease(member) == Some(*of)));
     }
 
     /// The client closes: every acquire fails, every release is done as far as its caller is concerned.
@@ -469,8 +484,10 @@ impl Queue {
         let Some(member) = self.members.get_mut(&ticket) else { return };
         let Some((session, _)) = member.session else { return };
         member.is_ambiguous |= error.ambiguous;
-        if error.ambiguous {
-            out.push(Effect::Ambiguous(session));
+        if error.ambiguous
+            && let Some(key) = &member.key
+        {
+            out.push(Effect::Ambiguous(session, key.clone()));
         }
         let seen = Error::from_store(&error, &format!("could not queue for the lock {:?}", self.name));
         if let Some(answer) = ending {
@@ -554,6 +571,7 @@ impl Queue {
         if let Some(key) = member.key.take() {
             self.keys.remove(&key);
         }
+        give_back(&mut self.numbers, member);
         member.session = None;
         member.revision = 0;
         member.round += 1;
@@ -947,10 +965,21 @@ impl Queue {
         if let Some(at) = member.wake {
             self.wakes.remove(&(at, ticket));
         }
+        give_back(&mut self.numbers, &member);
         if let Some(key) = member.key {
             self.keys.remove(&key);
         }
         self.undeleted.retain(|other| *other != ticket);
+    }
+}
+
+/// The key of `member` is gone; its number is free unless a request about it may still be on its way.
+fn give_back(numbers: &mut BTreeMap<LeaseId, Numbers>, member: &Member) {
+    if let Some((_, lease)) = member.session
+        && !member.is_ambiguous
+        && let Some(numbers) = numbers.get_mut(&lease)
+    {
+        numbers.give_back(member.number);
     }
 }
 

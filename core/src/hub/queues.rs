@@ -179,7 +179,12 @@ impl Hub {
                 Effect::Clean(key, lease, for_contender) => {
                     self.cleaner.delete(key, lease, for_contender, &mut chores);
                 }
-                Effect::Ambiguous(session) => self.cleaner.alert(now, session),
+                Effect::Ambiguous(session, key) => {
+                    self.cleaner.alert(now, session);
+                    if let Some(tenancy) = self.sessions.get_mut(&session) {
+                        tenancy.tainted.insert(key);
+                    }
+                }
                 // After the rest: whoever won in the same breath has won, and then lost.
                 Effect::LeaseGone(session) => dead.push(session),
                 Effect::NeedsTime(session) => {
@@ -297,7 +302,15 @@ impl Hub {
         let mut rest = Vec::new();
         for effect in effects {
             match effect {
-                cleaner::Effect::Call(chore, request) => self.call(Asked::Chore(chore), request, out),
+                cleaner::Effect::Call(chore, request) => {
+                    // A delete that etcd answers late must not meet another contender under the same key.
+                    if let cleaner::Chore::Delete(key, lease) = &chore
+                        && let Some(tenancy) = self.sessions.values_mut().find(|it| it.session.lease() == *lease)
+                    {
+                        tenancy.tainted.insert(key.clone());
+                    }
+                    self.call(Asked::Chore(chore), request, out);
+                }
                 other => rest.push(other),
             }
         }

@@ -49,7 +49,7 @@ impl Hub {
             is_private: !renew,
             unkeyed: BTreeSet::new(),
             users: 0,
-            next_key: 0,
+            tainted: BTreeSet::new(),
             short_of_time: BTreeSet::new(),
             extensions: Vec::new(),
         };
@@ -108,11 +108,10 @@ impl Hub {
         let Some(tenancy) = self.sessions.get_mut(&id).filter(|tenancy| tenancy.session.is_live()) else { return };
         let lease = tenancy.session.lease();
         for ticket in std::mem::take(&mut tenancy.unkeyed) {
-            let (Some(user), Some(tenancy)) = (self.users.get(&ticket), self.sessions.get_mut(&id)) else { continue };
-            let queue = user.queue;
-            tenancy.next_key += 1;
-            let number = tenancy.next_key;
-            self.with_queue(now, queue, out, |queue, _, effects| queue.assign(ticket, id, lease, number, effects));
+            let (Some(user), Some(tenancy)) = (self.users.get(&ticket), self.sessions.get(&id)) else { continue };
+            // Empty, or nearly so: it holds the keys of calls whose fate was never known.
+            let (queue, tainted) = (user.queue, tenancy.tainted.clone());
+            self.with_queue(now, queue, out, |queue, _, effects| queue.assign(ticket, id, lease, &tainted, effects));
         }
     }
 

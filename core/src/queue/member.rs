@@ -98,6 +98,8 @@ pub struct Member {
     pub session: Option<(SessionId, LeaseId)>,
     /// Its key, once assigned.
     pub key: Option<Key>,
+    /// The number in that key.
+    pub number: u64,
     /// The create revision of its key, once known: the fencing token of its hold.
     pub revision: i64,
     /// Counts its keys, so that a reply about an earlier key is recognised.
@@ -128,6 +130,7 @@ impl Member {
             phase: Phase::Unkeyed,
             session: None,
             key: None,
+            number: 0,
             revision: 0,
             round: 0,
             attempts: 0,

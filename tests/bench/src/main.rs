@@ -1,0 +1,85 @@
+//! What a lock costs, measured against raw etcd calls in the same run: ratios of medians of interleaved rounds.
+
+mod contention;
+mod handoff;
+mod pair;
+mod raw;
+mod stats;
+mod waiters;
+
+use clap::{Parser, ValueEnum};
+use leasehold::ClientOptions;
+use leasehold_etcd::{Cluster, Storage};
+use std::time::Duration;
+
+/// Measures leasehold against raw etcd calls through the same connection.
+#[derive(Parser)]
+struct Options {
+    /// Where etcd keeps its data; both, one after the other, if it is not given.
+    #[arg(long, value_enum)]
+    storage: Option<Place>,
+    /// Measure only these.
+    #[arg(long, value_enum, value_delimiter = ',')]
+    only: Vec<What>,
+    /// Interleaved rounds of each comparison.
+    #[arg(long, default_value_t = 20)]
+    rounds: usize,
+    /// Play one side of the hand-off between two processes (started by the benchmark itself).
+    #[arg(long, hide = true)]
+    peer: Option<String>,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
+enum Place {
+    Disk,
+    Memory,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
+enum What {
+    /// Uncontended acquire and release.
+    Pair,
+    /// Hand-off between two processes.
+    Handoff,
+    /// Hand-off among 10 and 1,000 waiters of one process.
+    Waiters,
+    /// Tasks of one process cycling one name.
+    Contention,
+}
+
+#[tokio::main]
+async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    let options = Options::parse();
+    if let Some(endpoint) = options.peer {
+        return handoff::peer(&endpoint).await;
+    }
+    let wants = |what| options.only.is_empty() || options.only.contains(&what);
+    for place in options.storage.map_or(vec![Place::Disk, Place::Memory], |place| vec![place]) {
+        let storage = if place == Place::Disk { Storage::Disk } else { Storage::Memory };
+        let cluster = Cluster::builder().storage(storage).start().await?;
+        let endpoint = cluster.endpoint(0);
+        let client = ClientOptions::new(&endpoint).ttl(Duration::from_secs(30)).build()?;
+        client.ping().await?;
+        println!(
+            "\n== etcd {}, data {}",
+            cluster.release(),
+            if place == Place::Disk { "on disk" } else { "in memory" }
+        );
+        if wants(What::Pair) {
+            pair::run(&client, options.rounds).await?;
+        }
+        if wants(What::Handoff) {
+            handoff::run(&endpoint, options.rounds).await?;
+        }
+        if wants(What::Waiters) {
+            waiters::run(&client, options.rounds.min(20)).await?;
+        }
+        if wants(What::Contention) {
+            for tasks in [8, 64] {
+                contention::run(&client, tasks, options.rounds.min(20)).await?;
+            }
+        }
+        client.close().await?;
+    }
+    Ok(())
+}
