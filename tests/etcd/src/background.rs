@@ -41,8 +41,9 @@ pub(crate) async fn run<T: Send + 'static>(
     }
 }
 
-/// Makes the child of `command` die with this process. Start it on the harness's thread: inside [`run`].
-pub(crate) fn tie(command: &mut Command) {
+/// Makes the child of `command` die with this process, however that ends. Start it on a thread that lives as long as the
+/// process, such as that of `main`: the kernel takes the end of the thread for the end of the parent.
+pub fn tie(command: &mut Command) {
     let parent = getpid();
     let ask = move || {
         set_parent_process_death_signal(Some(Signal::KILL))?;

@@ -36,6 +36,7 @@ mod tls;
 mod version;
 
 pub use auth::User;
+pub use background::tie;
 pub use builder::{Builder, Storage};
 pub use cluster::Cluster;
 pub use error::Error;
