@@ -11,7 +11,7 @@ export PATH := $(PATH):$(HOME)/.cargo/bin:/usr/local/go/bin:$(CURDIR)/.cache/deb
 help: ## List the targets.
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
-demo: ## Set up what is needed, start an etcd, and show one queue, a killed holder and a refused stale write.
+demo: ## Set up what is needed, start an etcd, and show one queue, a killed holder and a refused stale write; ARGS="--help" tells more.
 	@scripts/setup.sh demo
 	@cargo build -p leasehold-demo
 	@cargo run --quiet -p leasehold-demo -- $(ARGS)

@@ -5,7 +5,7 @@ use std::{fmt, io::Write, time::Duration};
 use console::style;
 use indicatif::{MultiProgress, ProgressBar, ProgressDrawTarget, ProgressState, ProgressStyle};
 
-use crate::ledger::Verdict;
+use crate::ledger::{Judgement, Verdict};
 
 /// How often the moving part is painted anew.
 const TICK: Duration = Duration::from_millis(100);
@@ -43,7 +43,7 @@ impl Display {
             bar.set_style(styled(&template).progress_chars("##-"));
             bar
         });
-        Bars { bars: bars.collect(), moving: self.moving.clone() }
+        Bars(bars.collect())
     }
 
     /// Says what is waited for and for how long already, until it is dropped.
@@ -55,36 +55,36 @@ impl Display {
         };
         bar.set_style(styled("   {msg}  {seconds}").with_key("seconds", seconds));
         bar.enable_steady_tick(TICK);
-        Bars { bars: vec![bar], moving: self.moving.clone() }
+        Bars(vec![bar])
     }
 
-    pub(crate) fn verdict(&self, Verdict { claim, is_good, text }: &Verdict) {
-        let word = if *is_good { style("ok   ").green() } else { style("WRONG").red().bold() };
+    pub(crate) fn verdict(&self, Verdict { claim, judgement, text }: &Verdict) {
+        let word = match judgement {
+            Judgement::Good => style("ok   ").green(),
+            Judgement::Wrong => style("WRONG").red().bold(),
+            Judgement::Open => style("?    ").yellow(),
+        };
         self.line(format!("   {word}  {claim:<13}  {text}"));
     }
 }
 
 /// The moving part. Dropping it takes it away.
-pub(crate) struct Bars {
-    bars: Vec<ProgressBar>,
-    moving: MultiProgress,
-}
+pub(crate) struct Bars(Vec<ProgressBar>);
 
 impl Bars {
     pub(crate) fn state(&self, number: usize, text: &str) {
-        self.bars[number].set_message(text.to_owned());
+        self.0[number].set_message(text.to_owned());
     }
 
     pub(crate) fn advance(&self, number: usize) {
-        self.bars[number].inc(1);
+        self.0[number].inc(1);
     }
 }
 
 impl Drop for Bars {
     fn drop(&mut self) {
-        for bar in &self.bars {
+        for bar in &self.0 {
             bar.finish_and_clear();
-            self.moving.remove(bar);
         }
     }
 }

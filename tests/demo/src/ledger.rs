@@ -2,7 +2,7 @@
 
 use std::{collections::BTreeMap, fmt};
 
-/// What the demo claims, in the order of the summary. A claim that was neither shown nor refuted counts as wrong.
+/// What the demo claims, in the order of the summary. Only a run that has shown them all is a good one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Claim {
     Turns,
@@ -50,11 +50,20 @@ struct Finding {
     wrong: Vec<String>,
 }
 
+/// What has become of a claim.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Judgement {
+    Good,
+    Wrong,
+    /// Neither shown nor refuted.
+    Open,
+}
+
 /// One line of the summary.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Verdict {
     pub(crate) claim: Claim,
-    pub(crate) is_good: bool,
+    pub(crate) judgement: Judgement,
     pub(crate) text: String,
 }
 
@@ -116,6 +125,11 @@ impl Ledger {
         self.findings.values().any(|finding| !finding.wrong.is_empty())
     }
 
+    /// Whether everything was shown, and nothing was wrong.
+    pub(crate) fn is_good(&self) -> bool {
+        self.verdicts().iter().all(|verdict| verdict.judgement == Judgement::Good)
+    }
+
     /// Closes the book on what needs the whole run.
     pub(crate) fn conclude(&mut self, turns_planned: i64, processes: usize) {
         let turns = self.counted;
@@ -130,16 +144,15 @@ impl Ledger {
 
     pub(crate) fn verdicts(&self) -> Vec<Verdict> {
         let verdict = |claim| {
-            let (is_good, text) = match self.findings.get(&claim) {
-                Some(Finding { shown, wrong }) if wrong.is_empty() => (true, shown.join(", ")),
-                Some(Finding { wrong, .. }) => match wrong.as_slice() {
-                    [first] => (false, first.clone()),
-                    [first, rest @ ..] => (false, format!("{first} (and {} more)", rest.len())),
-                    [] => (false, String::new()),
+            let (judgement, text) = match self.findings.get(&claim) {
+                None => (Judgement::Open, "not shown".to_owned()),
+                Some(Finding { shown, wrong }) => match wrong.as_slice() {
+                    [] => (Judgement::Good, shown.join(", ")),
+                    [first] => (Judgement::Wrong, first.clone()),
+                    [first, rest @ ..] => (Judgement::Wrong, format!("{first} (and {} more)", rest.len())),
                 },
-                None => (false, "not shown".to_owned()),
             };
-            Verdict { claim, is_good, text }
+            Verdict { claim, judgement, text }
         };
         Claim::ALL.into_iter().map(verdict).collect()
     }
@@ -150,7 +163,8 @@ mod tests {
     use super::*;
 
     fn wrong(ledger: &Ledger) -> Vec<Claim> {
-        ledger.verdicts().into_iter().filter(|verdict| !verdict.is_good).map(|verdict| verdict.claim).collect()
+        let wrong = ledger.verdicts().into_iter().filter(|verdict| verdict.judgement == Judgement::Wrong);
+        wrong.map(|verdict| verdict.claim).collect()
     }
 
     /// A run in which everything was shown.
@@ -170,13 +184,16 @@ mod tests {
     #[test]
     fn a_good_run_is_good() {
         let mut ledger = good();
+        assert!(!ledger.is_good(), "it is not over");
         ledger.conclude(2, 2);
-        assert_eq!(wrong(&ledger), []);
+        assert!(ledger.is_good());
     }
 
     #[test]
-    fn what_was_not_shown_is_wrong() {
-        assert_eq!(wrong(&Ledger::default()), Claim::ALL);
+    fn what_was_not_shown_is_neither_wrong_nor_good() {
+        let ledger = Ledger::default();
+        assert_eq!(wrong(&ledger), []);
+        assert!(!ledger.is_good());
     }
 
     #[test]
@@ -186,6 +203,7 @@ mod tests {
         ledger.acquired("b", 21);
         ledger.conclude(2, 2);
         assert_eq!(wrong(&ledger), [Claim::Exclusion]);
+        assert!(!ledger.is_good());
     }
 
     #[test]

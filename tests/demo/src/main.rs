@@ -125,7 +125,7 @@ async fn run(options: &Options, display: &Display) -> anyhow::Result<bool> {
     if let Err(error) = &played {
         display.line(format!("   Stopped early: {error:#}"));
     }
-    let is_good = played.is_ok() && ledger.verdicts().iter().all(|verdict| verdict.is_good);
+    let is_good = played.is_ok() && ledger.is_good();
     let (word, took) =
         (if is_good { "All is as it should be" } else { "NOT as it should be" }, seconds(started.elapsed()));
     display.line("");
@@ -144,8 +144,6 @@ async fn play(stage: &mut Stage<'_>, turns: usize, ttl: Duration) -> anyhow::Res
     good_so_far(stage)?;
     scenes::freeze(stage, ttl).await?;
     good_so_far(stage)?;
-    stage.ledger.shown(Claim::Order, "as queued, after the kill and after the freeze");
-
     stage.contenders.finish().await.context("at the end")?;
     let (found, turns) = (stage.etcd.number(COUNTER).await?, stage.ledger.turns());
     let bad = format!("{found} in etcd after {turns} turns");
