@@ -210,7 +210,7 @@ async fn drain(
                 served.push(who);
             }
             Event::Counted { .. } if keeper == Some(who) => finished += 1,
-            Event::Released | Event::Refused { .. } => finished += 1,
+            Event::Released => finished += 1,
             _ => {}
         }
     }

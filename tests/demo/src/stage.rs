@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use anyhow::Context;
+use anyhow::{Context, bail};
 use leasehold::Lock;
 use leasehold_demo::protocol::{Command, Event};
 use tokio::time::{Instant, sleep};
@@ -11,7 +11,7 @@ use crate::{
     contenders::{Contenders, Happening},
     display::{Bars, Display},
     etcd::Etcd,
-    ledger::{Claim, Ledger},
+    ledger::Ledger,
 };
 
 /// How long a holder works between reading the number and writing it. Long enough to lose counts if somebody else did so at
@@ -119,10 +119,7 @@ impl Stage<'_> {
                     self.release(who).await?;
                 }
             }
-            Event::Refused { error, .. } => {
-                self.ledger.lets_go(name);
-                self.ledger.wrong(Claim::Turns, format!("{name} lost the lock in its turn: {error}"));
-            }
+            Event::Refused { error, .. } => bail!("{name} lost the lock in an ordinary turn: {error}"),
             Event::Released => {
                 if let Some(bars) = &self.bars {
                     bars.advance(who);
@@ -168,7 +165,7 @@ impl Stage<'_> {
                 return queue.into_iter().map(place).collect();
             }
             if Instant::now() > deadline {
-                anyhow::bail!("{} instead of {size} stand in the queue after {QUEUED_WITHIN:?}", queue.len());
+                bail!("{} instead of {size} stand in the queue after {QUEUED_WITHIN:?}", queue.len());
             }
             sleep(Duration::from_millis(10)).await;
         }
