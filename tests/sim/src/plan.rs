@@ -1,0 +1,249 @@
+//! What a seed stands for: clients and what they do, the shape of the cluster, and what goes wrong when.
+
+use std::{sync::Arc, time::Duration};
+
+use fastrand::Rng;
+use leasehold::{
+    hub::{Acquire, Config},
+    queue::member::Mode,
+};
+
+use crate::{MS, SEC};
+
+/// Everything about a run that is decided before it starts; the rest is decided by `rng` on the way.
+#[derive(Clone, Debug)]
+pub struct Plan {
+    /// Dice for what is decided on the way.
+    pub rng: Rng,
+    /// Members of the cluster.
+    pub members: usize,
+    /// The clients.
+    pub clients: Vec<ClientPlan>,
+    /// Clients of other make.
+    pub foreign: Vec<ForeignPlan>,
+    /// What goes wrong and when.
+    pub faults: Vec<(u64, Fault)>,
+    /// What goes wrong with messages, until `heal_at`.
+    pub net: Net,
+    /// From then on nothing goes wrong any more.
+    pub heal_at: u64,
+    /// Names that are contended for.
+    pub names: Vec<Arc<str>>,
+}
+
+/// A client and the runtime around its hub.
+#[derive(Clone, Debug)]
+pub struct ClientPlan {
+    /// The hub's options.
+    pub config: Config,
+    /// Its clock runs that much faster than the true time, in millionths.
+    pub drift_ppm: i64,
+    /// What its clock shows at the start of the run.
+    pub offset: u64,
+    /// What its callers do.
+    pub tasks: Vec<TaskPlan>,
+}
+
+/// What one caller does.
+#[derive(Clone, Debug)]
+pub struct TaskPlan {
+    /// When it asks for the lock.
+    pub at: u64,
+    /// What it asks for.
+    pub acquire: Acquire,
+    /// When, after that, it gives up.
+    pub cancel_after: Option<u64>,
+    /// How long it keeps the lock.
+    pub hold: u64,
+    /// When, while holding, it asks for more time, and for how much.
+    pub extend: Option<(u64, Duration)>,
+}
+
+/// A client of other make, in the way of Go's `concurrency.Mutex`.
+#[derive(Clone, Debug)]
+pub struct ForeignPlan {
+    /// The name it contends for.
+    pub name: Arc<str>,
+    /// When it joins the queue.
+    pub at: u64,
+    /// How long it keeps the lock.
+    pub hold: u64,
+    /// The TTL of its lease in seconds; `None` is a key without a lease that an administrator deletes after `hold`.
+    pub ttl: Option<i64>,
+    /// Whether it dies while it waits or holds, instead of releasing.
+    pub dies: bool,
+}
+
+/// Something that goes wrong at one moment.
+#[derive(Clone, Debug, Hash)]
+pub enum Fault {
+    /// The link between a client and a member is cut for so long.
+    Cut(usize, usize, u64),
+    /// A client is cut off from all members for so long.
+    CutOff(usize, u64),
+    /// A member stands still for so long: what it was sent takes effect when it wakes.
+    FreezeMember(usize, u64),
+    /// A member is down for so long; what was on its way to or from it breaks.
+    KillMember(usize, u64),
+    /// The cluster has no leader for so long; the new one extends all leases.
+    Election(u64),
+    /// A member tells its watches everything so much later, for so long.
+    Lag(usize, u64, u64),
+    /// A client's process stands still for so long.
+    FreezeClient(usize, u64),
+    /// A client's process dies.
+    Crash(usize),
+    /// A client closes.
+    Close(usize),
+    /// An administrator deletes one of the keys.
+    DeleteKey,
+    /// An administrator revokes one of the leases.
+    RevokeLease,
+    /// The server ends the watches of a client one by one (compaction, an expired token).
+    EndWatches(usize),
+    /// The streams of a client break.
+    BreakStreams(usize),
+}
+
+/// What can happen to a message. Probabilities are in thousandths.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Net {
+    /// Longest way of a message in one direction, when nothing is wrong.
+    pub delay: u64,
+    /// A request gets lost.
+    pub lost: u32,
+    /// A request arrives seconds late.
+    pub late: u32,
+    /// A reply gets lost.
+    pub reply_lost: u32,
+    /// A reply arrives late.
+    pub reply_late: u32,
+    /// The connection breaks under a call, whose request arrives all the same.
+    pub reset: u32,
+    /// A call is refused and surely has no effect.
+    pub refused: u32,
+    /// A request arrives a second time, seconds later.
+    pub twice: u32,
+    /// A watch silently misses a deletion, as etcd 3.4.23 did at compactions.
+    pub deaf: u32,
+}
+
+fn one_in(rng: &mut Rng, n: u32) -> bool {
+    rng.u32(0..n) == 0
+}
+
+/// A span between `least` and `most`, short ones as likely as long ones.
+pub fn span(rng: &mut Rng, least: u64, most: u64) -> u64 {
+    let least = least.max(1);
+    let octaves = (most / least).max(1).ilog2();
+    let base = least << rng.u32(0..=octaves);
+    rng.u64(base..=(base * 2).min(most).max(base))
+}
+
+impl Plan {
+    /// The plan that `seed` stands for.
+    pub fn from_seed(seed: u64) -> Self {
+        let mut rng = Rng::with_seed(seed ^ 0x1ea5_e401_d000_0000);
+        let is_calm = one_in(&mut rng, 8);
+        let members = if rng.bool() { 3 } else { 1 };
+        let names = ["/a", "/b", "/a/n"][..rng.usize(1..=3)].iter().map(|name| Arc::from(*name)).collect::<Vec<_>>();
+        let ttl = *rng.choice(&[2, 3, 5, 15]).unwrap_or(&5);
+        let length = span(&mut rng, 5 * SEC, 60 * SEC);
+        let clients = (0..rng.usize(1..=4)).map(|_| client(&mut rng, &names, ttl, length)).collect::<Vec<_>>();
+        let foreign = (0..rng.usize(0..=4).saturating_sub(1)).map(|_| foreign(&mut rng, &names, length)).collect();
+        let mut net = Net { delay: span(&mut rng, MS / 4, 50 * MS), ..Net::default() };
+        let mut faults = Vec::new();
+        if !is_calm {
+            let level = *rng.choice(&[5, 20, 100]).unwrap_or(&20);
+            let roll = |rng: &mut Rng| if rng.bool() { rng.u32(0..level) } else { 0 };
+            net.lost = roll(&mut rng);
+            net.late = roll(&mut rng);
+            net.reply_lost = roll(&mut rng);
+            net.reply_late = roll(&mut rng);
+            net.reset = roll(&mut rng);
+            net.refused = roll(&mut rng);
+            net.twice = if one_in(&mut rng, 8) { rng.u32(0..level) } else { 0 };
+            net.deaf = if one_in(&mut rng, 8) { rng.u32(0..level * 3) } else { 0 };
+            for _ in 0..rng.usize(0..12) {
+                let at = rng.u64(0..length);
+                faults.push((at, fault(&mut rng, clients.len(), members, ttl)));
+            }
+            faults.sort_by_key(|(at, _)| *at);
+        }
+        let heal_at = length + 20 * SEC;
+        Self { rng, members, clients, foreign, faults, net, heal_at, names }
+    }
+
+    /// Whether nothing goes wrong in it at all.
+    pub fn is_calm(&self) -> bool {
+        let net = self.net;
+        self.faults.is_empty()
+            && net.lost + net.late + net.reply_lost + net.reply_late + net.reset + net.refused + net.twice + net.deaf == 0
+    }
+}
+
+fn client(rng: &mut Rng, names: &[Arc<str>], ttl: u64, length: u64) -> ClientPlan {
+    let config = Config {
+        namespace: String::new(),
+        ttl: Duration::from_secs(ttl),
+        call_timeout: Duration::from_millis(*rng.choice(&[500, 1_000, 2_000, 5_000]).unwrap_or(&2_000)),
+        request_timeout: Duration::from_millis(*rng.choice(&[5_000, 10_000]).unwrap_or(&5_000)),
+        seed: rng.u64(..),
+    };
+    let busy = rng.usize(1..=12);
+    let tasks = (0..busy)
+        .map(|_| {
+            let mode = if one_in(rng, 4) { Mode::Try } else { Mode::Wait };
+            TaskPlan {
+                at: if rng.bool() { rng.u64(0..length) } else { rng.u64(0..100 * MS) },
+                acquire: Acquire {
+                    name: rng.choice(names).cloned().unwrap_or_else(|| Arc::from("/a")),
+                    mode,
+                    ttl: Duration::from_secs(if one_in(rng, 5) { 4 } else { ttl }),
+                    renew: !one_in(rng, 6),
+                    requeue: !one_in(rng, 4),
+                    wait: one_in(rng, 4).then(|| Duration::from_nanos(span(rng, MS, 20 * SEC))),
+                    value: Arc::from(*b"{}"),
+                },
+                cancel_after: one_in(rng, 5).then(|| span(rng, MS / 10, 10 * SEC)),
+                hold: if one_in(rng, 10) { span(rng, SEC, 8 * SEC) } else { span(rng, MS / 10, 500 * MS) },
+                extend: one_in(rng, 6)
+                    .then(|| (span(rng, MS, 2 * SEC), Duration::from_millis(rng.u64(1..20_000)))),
+            }
+        })
+        .collect();
+    // The margin covers 2 % of difference between our clock and the leader's.
+    ClientPlan { config, drift_ppm: rng.i64(-10_000..=10_000), offset: rng.u64(0..1_000 * SEC), tasks }
+}
+
+fn foreign(rng: &mut Rng, names: &[Arc<str>], length: u64) -> ForeignPlan {
+    ForeignPlan {
+        name: rng.choice(names).cloned().unwrap_or_else(|| Arc::from("/a")),
+        at: rng.u64(0..length),
+        hold: span(rng, MS, 2 * SEC),
+        ttl: (!one_in(rng, 6)).then(|| rng.i64(2..=10)),
+        dies: one_in(rng, 5),
+    }
+}
+
+fn fault(rng: &mut Rng, clients: usize, members: usize, ttl: u64) -> Fault {
+    let client = rng.usize(0..clients);
+    let member = rng.usize(0..members);
+    // Around the TTL is where it matters; everything is healed 20 s after the last fault.
+    let long = span(rng, 50 * MS, (2 * ttl * SEC).min(18 * SEC));
+    match rng.u32(0..13) {
+        0 => Fault::Cut(client, member, long),
+        1 => Fault::CutOff(client, long),
+        2 => Fault::FreezeMember(member, long),
+        3 => Fault::KillMember(member, long),
+        4 => Fault::Election(span(rng, 50 * MS, 4 * SEC)),
+        5 => Fault::Lag(member, span(rng, MS, 3 * SEC), long),
+        6 => Fault::FreezeClient(client, long),
+        7 => Fault::Crash(client),
+        8 => Fault::Close(client),
+        9 => Fault::DeleteKey,
+        10 => Fault::RevokeLease,
+        11 => Fault::EndWatches(client),
+        _ => Fault::BreakStreams(client),
+    }
+}
