@@ -4,7 +4,10 @@
 //! that it is over, the last deadline that its session told has passed. Whoever deletes a holder's key by hand gives the lock
 //! away; such a hold is no longer judged.
 
-use std::{collections::{BTreeMap, BTreeSet}, sync::Arc};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    sync::Arc,
+};
 
 use leasehold::{
     queue::member::{SessionId, Ticket},
@@ -107,6 +110,12 @@ impl Judge {
         Ok(())
     }
 
+    /// Whether an administrator took the key of this hold away.
+    pub fn was_robbed(&self, owner: Owner) -> bool {
+        let is_gone = |held: &Held| self.given_away.contains(&(held.key.clone(), held.token));
+        self.holds.iter().any(|held| held.owner == owner && is_gone(held))
+    }
+
     /// The hold is over. Returns whether there was one.
     pub fn on_end(&mut self, owner: Owner) -> bool {
         let before = self.holds.len();
@@ -127,14 +136,21 @@ impl Judge {
     /// Holds whose key an administrator took away before `since`, and that nobody was told about.
     pub fn untold(&self, now: u64) -> Option<String> {
         let held = self.holds.iter().find(|held| {
-            self.given_away.contains(&(held.key.clone(), held.token)) && self.until(held) > now && held.session.is_some()
+            self.given_away.contains(&(held.key.clone(), held.token))
+                && self.until(held) > now
+                && held.session.is_some()
         })?;
-        Some(format!("{:?} on {} was never told that its key was deleted (held since {})", held.owner, held.name, held.since))
+        Some(format!(
+            "{:?} on {} was never told that its key was deleted (held since {})",
+            held.owner, held.name, held.since
+        ))
     }
 
     fn until(&self, held: &Held) -> u64 {
         match (held.owner, held.session) {
-            (Owner::Ours(client, _), Some(session)) => self.deadlines.get(&(client, session)).copied().unwrap_or_default(),
+            (Owner::Ours(client, _), Some(session)) => {
+                self.deadlines.get(&(client, session)).copied().unwrap_or_default()
+            }
             _ => u64::MAX,
         }
     }
@@ -144,7 +160,12 @@ impl Judge {
             held.name == *name && self.until(held) > now && !self.given_away.contains(&(held.key.clone(), held.token))
         });
         match other {
-            Some(held) => Err(format!("two owners: {who}, and {:?} with token {} until {}", held.owner, held.token, self.until(held))),
+            Some(held) => Err(format!(
+                "two owners: {who}, and {:?} with token {} until {}",
+                held.owner,
+                held.token,
+                self.until(held)
+            )),
             None => Ok(()),
         }
     }

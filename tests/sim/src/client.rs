@@ -40,6 +40,10 @@ pub struct Task {
     pub asked_at: Option<u64>,
     /// When it was given up.
     pub cancelled_at: Option<u64>,
+    /// A try that must win: nobody else wants the name, only releases of this client may still be on their way.
+    pub must_win: bool,
+    /// Whether an administrator took the key away before the release was asked for.
+    pub was_robbed: bool,
     /// Whether it was answered.
     pub is_answered: bool,
     /// Whether it won.

@@ -125,7 +125,9 @@ impl Cluster {
 
     /// Every key that stands.
     pub fn everything(&self) -> Vec<KeyValue> {
-        self.kv.range(&Range { keys: Keys { key: Key::from([0]), end: Some(Key::from([0])) }, limit: 0, keys_only: false }).kvs
+        self.kv
+            .range(&Range { keys: Keys { key: Key::from([0]), end: Some(Key::from([0])) }, limit: 0, keys_only: false })
+            .kvs
     }
 }
 

@@ -1,11 +1,8 @@
 //! Clients of other make, as etcd's Go `concurrency.Mutex` and `etcdctl lock` do it: a lease each, the key
 //! `<name>/<lease in hexadecimal>`, the lock when no key with a smaller create revision is left.
 
-use leasehold::store::{
-    CreateRevisionIs, Key, Keys, LeaseId, Op, Reply, ReplyBody, Request, Txn,
-    memory::Kv,
-};
 use leasehold::clock::Moment;
+use leasehold::store::{CreateRevisionIs, Key, Keys, LeaseId, Op, Reply, ReplyBody, Request, Txn, memory::Kv};
 
 use crate::plan::ForeignPlan;
 

@@ -382,7 +382,8 @@ impl World {
             Fault::Close(client) => self.close(client),
             Fault::DeleteKey | Fault::RevokeLease => self.administrate(&fault),
             Fault::EndWatches(client) => {
-                let ended: Vec<_> = self.cluster.watches.iter().filter(|watch| watch.client == client).cloned().collect();
+                let ended: Vec<_> =
+                    self.cluster.watches.iter().filter(|watch| watch.client == client).cloned().collect();
                 self.cluster.watches.retain(|watch| watch.client != client);
                 for watch in ended {
                     let error = StoreError::refused(ErrorKind::Internal, "required revision has been compacted");

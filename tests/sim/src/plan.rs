@@ -145,15 +145,24 @@ impl Plan {
     pub fn from_seed(seed: u64) -> Self {
         let mut rng = Rng::with_seed(seed ^ 0x1ea5_e401_d000_0000);
         let is_calm = one_in(&mut rng, 8);
+        let only_robbers = !is_calm && one_in(&mut rng, 10);
         let members = if rng.bool() { 3 } else { 1 };
         let names = ["/a", "/b", "/a/n"][..rng.usize(1..=3)].iter().map(|name| Arc::from(*name)).collect::<Vec<_>>();
         let ttl = *rng.choice(&[2, 3, 5, 15]).unwrap_or(&5);
         let length = span(&mut rng, 5 * SEC, 60 * SEC);
-        let clients = (0..rng.usize(1..=4)).map(|_| client(&mut rng, &names, ttl, length)).collect::<Vec<_>>();
+        // Long holds meet more expiries, short ones more hand-offs.
+        let longest = *rng.choice(&[2 * MS, 100 * MS, SEC, ttl * SEC * 2]).unwrap_or(&SEC);
+        let clients = (0..rng.usize(1..=4)).map(|_| client(&mut rng, &names, ttl, length, longest)).collect::<Vec<_>>();
         let foreign = (0..rng.usize(0..=4).saturating_sub(1)).map(|_| foreign(&mut rng, &names, length)).collect();
         let mut net = Net { delay: span(&mut rng, MS / 4, 50 * MS), ..Net::default() };
         let mut faults = Vec::new();
-        if !is_calm {
+        if only_robbers {
+            for _ in 0..rng.usize(1..12) {
+                let fault = if rng.bool() { Fault::DeleteKey } else { Fault::RevokeLease };
+                faults.push((rng.u64(0..length), fault));
+            }
+            faults.sort_by_key(|(at, _)| *at);
+        } else if !is_calm {
             let level = *rng.choice(&[5, 20, 100]).unwrap_or(&20);
             let roll = |rng: &mut Rng| if rng.bool() { rng.u32(0..level) } else { 0 };
             net.lost = roll(&mut rng);
@@ -176,13 +185,22 @@ impl Plan {
 
     /// Whether nothing goes wrong in it at all.
     pub fn is_calm(&self) -> bool {
+        self.faults.is_empty() && self.has_calm_net()
+    }
+
+    /// Whether nothing goes wrong but what administrators do: every message arrives.
+    pub fn is_only_robbed(&self) -> bool {
+        let robs = |(_, fault): &(u64, Fault)| matches!(fault, Fault::DeleteKey | Fault::RevokeLease);
+        self.has_calm_net() && self.faults.iter().all(robs)
+    }
+
+    fn has_calm_net(&self) -> bool {
         let net = self.net;
-        self.faults.is_empty()
-            && net.lost + net.late + net.reply_lost + net.reply_late + net.reset + net.refused + net.twice + net.deaf == 0
+        net.lost + net.late + net.reply_lost + net.reply_late + net.reset + net.refused + net.twice + net.deaf == 0
     }
 }
 
-fn client(rng: &mut Rng, names: &[Arc<str>], ttl: u64, length: u64) -> ClientPlan {
+fn client(rng: &mut Rng, names: &[Arc<str>], ttl: u64, length: u64, longest: u64) -> ClientPlan {
     let config = Config {
         namespace: String::new(),
         ttl: Duration::from_secs(ttl),
@@ -206,9 +224,8 @@ fn client(rng: &mut Rng, names: &[Arc<str>], ttl: u64, length: u64) -> ClientPla
                     value: Arc::from(*b"{}"),
                 },
                 cancel_after: one_in(rng, 5).then(|| span(rng, MS / 10, 10 * SEC)),
-                hold: if one_in(rng, 10) { span(rng, SEC, 8 * SEC) } else { span(rng, MS / 10, 500 * MS) },
-                extend: one_in(rng, 6)
-                    .then(|| (span(rng, MS, 2 * SEC), Duration::from_millis(rng.u64(1..20_000)))),
+                hold: if one_in(rng, 20) { span(rng, SEC, 8 * SEC) } else { span(rng, longest / 20, longest) },
+                extend: one_in(rng, 6).then(|| (span(rng, MS, 2 * SEC), Duration::from_millis(rng.u64(1..20_000)))),
             }
         })
         .collect();

@@ -25,8 +25,8 @@ use crate::{
     plan::{Fault, Net, Plan},
 };
 
-/// After the last fault, whoever waits must have the lock, or its documented error, within this time.
-const PATIENCE: u64 = 180 * SEC;
+/// After the last fault, somebody must get on within this time: longer than any hold of a plan, any TTL and any wait in between.
+const PATIENCE: u64 = 120 * SEC;
 /// Room for a clock that runs wrong by 1 % and for messages on their way.
 const SLACK: u64 = 200 * MS;
 
@@ -114,6 +114,8 @@ pub struct World {
     part: Part,
     /// When the last message arrives that was held up.
     pub(crate) last_late: u64,
+    /// When somebody got on: a lock was won, released or given up.
+    last_progress: u64,
     violation: Option<String>,
     hasher: DefaultHasher,
     trace: Option<Vec<String>>,
@@ -140,6 +142,7 @@ impl World {
             judge: Judge::default(),
             part: Part::Play,
             last_late: 0,
+            last_progress: 0,
             violation: None,
             hasher: DefaultHasher::new(),
             trace: with_trace.then(Vec::new),
@@ -349,10 +352,13 @@ impl World {
             }
             Action::Released(ticket, result) => self.on_released(client, ticket, &result),
             Action::Extended(ticket, _) => {
-                let limit = u64::try_from(self.clients[client].plan.config.request_timeout.as_nanos()).unwrap_or(u64::MAX);
+                let limit =
+                    u64::try_from(self.clients[client].plan.config.request_timeout.as_nanos()).unwrap_or(u64::MAX);
                 let was_frozen = self.clients[client].was_frozen;
                 match self.task(client, ticket).extending_since.take() {
-                    None => self.break_rule(Err(format!("client {client} {ticket:?}: an extension was answered twice"))),
+                    None => {
+                        self.break_rule(Err(format!("client {client} {ticket:?}: an extension was answered twice")))
+                    }
                     Some(since) if !was_frozen && now - since > limit + limit / 50 + SLACK => {
                         self.break_rule(Err(format!("client {client} {ticket:?}: an extension was answered late")));
                     }
@@ -377,7 +383,9 @@ impl World {
                     self.break_rule(Err(format!("client {client} {ticket:?}: lost without a hold, or lost twice")));
                 }
                 if is_calm && !is_private && !is_closing {
-                    self.break_rule(Err(format!("client {client} {ticket:?}: lost ({reason}) although nothing went wrong")));
+                    self.break_rule(Err(format!(
+                        "client {client} {ticket:?}: lost ({reason}) although nothing went wrong"
+                    )));
                 }
             }
             Action::Deadline(session, until) => {
@@ -398,10 +406,12 @@ impl World {
     /// An acquire is answered: exactly once, in time, and with an error that fits.
     fn answer(&mut self, client: usize, ticket: Ticket, error: Option<&Error>) {
         let now = self.now;
+        self.last_progress = now;
         let (is_calm, was_frozen) = (self.plan.is_calm(), self.clients[client].was_frozen);
         let is_closing = self.clients[client].closing_since.is_some();
         let acquire = self.plan.clients[client].tasks[ticket.0 as usize - 1].acquire.clone();
         let task = self.task(client, ticket);
+        let must_win = task.must_win;
         let was_answered = std::mem::replace(&mut task.is_answered, true);
         task.has_won = error.is_none();
         let (asked_at, cancelled_at) = (task.asked_at.unwrap_or(now), task.cancelled_at);
@@ -416,6 +426,7 @@ impl World {
         }
         let Some(error) = error else { return };
         let fits = match error.code() {
+            Code::NotAcquired if must_win => false,
             Code::NotAcquired => acquire.mode == Mode::Try || acquire.wait.is_some(),
             Code::Cancelled => cancelled_at.is_some(),
             Code::Closed => is_closing,
@@ -428,10 +439,28 @@ impl World {
         }
     }
 
+    /// A client sees its own releases: a try wins if nobody but this client ever wanted the name, and all that did let go of it.
+    fn expect_of_try(&mut self, client: usize, ticket: Ticket, acquire: &leasehold::hub::Acquire) {
+        let plans = self.plan.clients[client].tasks.clone();
+        let is_alone =
+            self.plan.is_calm() && self.clients.len() == 1 && self.foreign.is_empty() && acquire.wait.is_none();
+        let others = self.clients[client].tasks.iter_mut().filter(|(other, task)| {
+            **other != ticket && task.asked_at.is_some() && plans[other.0 as usize - 1].acquire.name == acquire.name
+        });
+        let mut is_free = true;
+        for (_, task) in others {
+            is_free &= task.is_over() || task.releasing_since.is_some();
+            task.must_win = false;
+        }
+        self.task(client, ticket).must_win = is_alone && is_free && acquire.mode == Mode::Try;
+    }
+
     fn on_released(&mut self, client: usize, ticket: Ticket, result: &Result<(), Error>) {
+        self.last_progress = self.now;
         let (now, is_calm, was_frozen) = (self.now, self.plan.is_calm(), self.clients[client].was_frozen);
+        let is_only_robbed = self.plan.is_only_robbed();
         let task = self.task(client, ticket);
-        let was_lost = task.is_lost || task.is_void;
+        let (was_lost, was_robbed) = (task.is_lost || task.is_void, task.was_robbed);
         task.is_released = true;
         let since = task.releasing_since.take();
         let who = format!("client {client} {ticket:?}");
@@ -443,7 +472,8 @@ impl World {
             Some(_) => {}
         }
         let fits = match result {
-            Ok(()) => !was_lost,
+            // With a reply that went missing, nobody knows whose delete it was.
+            Ok(()) => !was_lost && !(was_robbed && is_only_robbed),
             Err(error) if was_lost => error.code() == Code::NotHeld,
             Err(error) => !is_calm && matches!(error.code(), Code::Lost | Code::Unavailable | Code::DeadlineExceeded),
         };
@@ -461,6 +491,7 @@ impl World {
         let input = match step {
             Step::Start => {
                 task.asked_at = Some(now);
+                self.expect_of_try(client, ticket, &plan.acquire);
                 self.counts.acquires += 1;
                 if let Some(after) = plan.cancel_after {
                     self.at(now + after, Event::Step { client, ticket, step: Step::Cancel });
@@ -480,7 +511,9 @@ impl World {
             }
             Step::Release => {
                 task.releasing_since = Some(now);
-                self.judge.on_end(Owner::Ours(client, ticket));
+                let owner = Owner::Ours(client, ticket);
+                self.task(client, ticket).was_robbed = self.judge.was_robbed(owner);
+                self.judge.on_end(owner);
                 Input::Release(ticket)
             }
         };
@@ -582,7 +615,9 @@ impl World {
             _ => leasehold::queue::wire::delete_unseen(&victim.key),
         };
         for kv in &all {
-            if kv.key == victim.key || (matches!(fault, Fault::RevokeLease) && kv.lease.is_some() && kv.lease == victim.lease) {
+            if kv.key == victim.key
+                || (matches!(fault, Fault::RevokeLease) && kv.lease.is_some() && kv.lease == victim.lease)
+            {
                 self.judge.on_given_away(&kv.key, kv.create_revision);
                 self.log(|_| format!("an administrator takes away {:?}", kv.key));
             }
@@ -626,6 +661,7 @@ impl World {
             }
             Stage::Holding(_) if self.now >= foreign.until => {
                 foreign.stage = Stage::Over;
+                self.last_progress = self.now;
                 self.judge.on_end(Owner::Foreign(n));
                 // One without a lease is freed by hand, however it ends.
                 if !(foreign.plan.dies && foreign.plan.ttl.is_some()) {
@@ -646,7 +682,8 @@ impl World {
 
     fn next_part(&mut self) {
         let now = self.now;
-        let is_over = self.clients.iter().all(Client::is_over) && self.foreign.iter().all(|foreign| foreign.stage == Stage::Over);
+        let is_over =
+            self.clients.iter().all(Client::is_over) && self.foreign.iter().all(|foreign| foreign.stage == Stage::Over);
         match self.part {
             Part::Play if is_over => {
                 // A request that arrives late leaves a ghost; renewals are followed by sweeps, after a request that was doubled
@@ -654,7 +691,7 @@ impl World {
                 let grace = if self.plan.net.twice > 0 { 90 * SEC } else { 20 * SEC };
                 self.part = Part::Settle(now.max(self.last_late) + grace);
             }
-            Part::Play if now > self.plan.heal_at.max(self.last_late) + PATIENCE => {
+            Part::Play if now > self.plan.heal_at.max(self.last_late).max(self.last_progress) + PATIENCE => {
                 let stuck = self.clients.iter().enumerate().find(|(_, client)| !client.is_over());
                 let rule = match stuck {
                     Some((n, client)) => {
@@ -674,9 +711,12 @@ impl World {
                     let process = &self.clients[client];
                     let ttls = process.plan.tasks.iter().filter(|task| task.acquire.renew).map(|task| task.acquire.ttl);
                     let shared = ttls.collect::<std::collections::BTreeSet<_>>().len();
-                    let left: Vec<_> = self.cluster.kv.leases().filter(|lease| process.leases.contains(lease)).collect();
+                    let left: Vec<_> =
+                        self.cluster.kv.leases().filter(|lease| process.leases.contains(lease)).collect();
                     if process.is_open() && left.len() > shared {
-                        self.break_rule(Err(format!("client {client} has the leases {left:?}, but only {shared} sessions")));
+                        self.break_rule(Err(format!(
+                            "client {client} has the leases {left:?}, but only {shared} sessions"
+                        )));
                     }
                 }
                 self.part = Part::Close;
@@ -687,7 +727,9 @@ impl World {
             Part::Close if self.clients.iter().all(|client| !client.is_alive || client.is_closed) => {
                 self.part = Part::Drain(now + 2 * SEC);
             }
-            Part::Close if self.clients.iter().any(|client| client.closing_since.is_some_and(|at| now > at + 15 * SEC)) => {
+            Part::Close
+                if self.clients.iter().any(|client| client.closing_since.is_some_and(|at| now > at + 15 * SEC)) =>
+            {
                 self.break_rule(Err("a client never closed".to_owned()));
             }
             Part::Drain(until) if now >= until => {

@@ -1,0 +1,143 @@
+#!/usr/bin/env python3
+"""Shows that the simulation and the search find faults: plants each fault of tests/sim/faults in a copy of the core, and plays.
+
+The copy holds the state machines and the in-process etcd only, so that each fault costs seconds to build. A fault that none of the
+means finds within its bound has escaped, and the run fails.
+"""
+
+import argparse
+import re
+import shutil
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parent.parent.parent
+FAULTS = Path(__file__).resolve().parent / "faults"
+COPY = ROOT / "target" / "teeth"
+# What the copy keeps of the core: everything without I/O, and the store that needs none.
+MACHINES = [
+    "cleaner.rs", "clock.rs", "error.rs", "hub", "hub.rs", "queue", "queue.rs", "session.rs",
+    "store.rs", "store/memory", "store/memory.rs",
+]  # fmt: skip
+LIB = """//! The state machines alone.
+pub mod cleaner;
+pub mod clock;
+mod error;
+pub mod hub;
+pub mod queue;
+pub mod session;
+pub mod store;
+pub use error::{Code, Error, LostReason, Result};
+"""
+
+
+def copy_core() -> None:
+    """Makes the copy what the core is now; files that did not change keep their time, so that little is built anew."""
+    wanted = {Path("core/src/lib.rs"): LIB, Path("core/Cargo.toml"): (ROOT / "core/Cargo.toml").read_text()}
+    for name in MACHINES:
+        source = ROOT / "core/src" / name
+        files = [source] if source.is_file() else [path for path in source.rglob("*.rs") if path.is_file()]
+        for path in files:
+            wanted[path.relative_to(ROOT)] = path.read_text()
+    store = Path("core/src/store.rs")
+    wanted[store] = wanted[store].replace("pub mod etcd;\n", "")
+    for path in [*(ROOT / "tests/sim/src").rglob("*.rs"), ROOT / "tests/sim/Cargo.toml", ROOT / "Cargo.lock"]:
+        wanted[path.relative_to(ROOT)] = path.read_text()
+    manifest = (ROOT / "Cargo.toml").read_text()
+    wanted[Path("Cargo.toml")] = re.sub(r"^members = .*$", 'members = ["core", "tests/sim"]', manifest, flags=re.M)
+    # Built two dozen times and played for seconds each: what the compiler saves is more than what the program loses.
+    wanted[Path("Cargo.toml")] = wanted[Path("Cargo.toml")].replace("opt-level = 3", "opt-level = 1")
+    # Only what the machines need: the rest of the core is not there.
+    wanted[Path("core/Cargo.toml")] = trimmed(wanted[Path("core/Cargo.toml")])
+    for path in (COPY / "core").rglob("*.rs"):
+        if path.relative_to(COPY) not in wanted:
+            path.unlink()
+    for path, text in wanted.items():
+        target = COPY / path
+        if not target.exists() or target.read_text() != text:
+            target.parent.mkdir(parents=True, exist_ok=True)
+            target.write_text(text)
+
+
+def trimmed(manifest: str) -> str:
+    needed = {"getrandom", "rustix", "tokio", "tracing"}
+    lines, section = [], ""
+    for line in manifest.splitlines():
+        if line.startswith("["):
+            section = line
+        is_dropped = "dependencies" in section and re.match(r"[\w-]+", line) and line.split(".")[0].split()[0] not in needed
+        if not is_dropped and section not in ("[dev-dependencies]", "[lints]"):
+            lines.append(line.replace("tokio.workspace = true", 'tokio = { workspace = true, features = ["macros", "rt", "sync", "time"] }'))
+    return "\n".join(lines) + "\n"
+
+
+def build() -> str | None:
+    """Builds the copy; returns what the compiler said if it failed."""
+    command = ["cargo", "build", "--quiet", "--offline", "--profile", "sim", "-p", "leasehold-sim"]
+    done = subprocess.run(command, cwd=COPY, capture_output=True, text=True, check=False)
+    return done.stderr if done.returncode != 0 else None
+
+
+def plays(arguments: list[str], limit: float) -> tuple[bool, str]:
+    """Runs the copy's program; returns whether it found something, and what it said."""
+    program = COPY / "target/sim/leasehold-sim"
+    try:
+        done = subprocess.run([program, *arguments], capture_output=True, text=True, timeout=limit, check=False)
+    except subprocess.TimeoutExpired:
+        return False, "ran out of time"
+    return done.returncode != 0, done.stdout.strip()
+
+
+def try_fault(patch: Path, options: argparse.Namespace) -> bool:
+    """Plants one fault; says by what it is found and after how much."""
+    copy_core()
+    applied = subprocess.run(
+        ["patch", "-p1", "--no-backup-if-mismatch", "-i", patch], cwd=COPY, capture_output=True, text=True, check=False
+    )
+    if applied.returncode != 0:
+        print(f"{patch.stem:<34} DOES NOT APPLY\n{applied.stdout}", flush=True)
+        return False
+    problem = build()
+    if problem is not None:
+        print(f"{patch.stem:<34} DOES NOT BUILD\n{problem}", flush=True)
+        return False
+    found_by_any = False
+    for means, arguments in [
+        ("simulation", ["--seeds", str(options.seeds)]),
+    ]:
+        begun = time.monotonic()
+        found, said = plays(arguments, options.limit)
+        found_by_any |= found
+        took = time.monotonic() - begun
+        first = next((line for line in said.splitlines() if line.startswith("seed ")), "")
+        print(f"{patch.stem:<34} {means:<10} {'found' if found else 'not found':<9} {took:6.1f} s  {first[:150]}", flush=True)
+    return found_by_any
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--seeds", type=int, default=5_000, help="so many seeds for each fault at most")
+    parser.add_argument("--limit", type=float, default=120, help="so many seconds for each means and fault at most")
+    parser.add_argument("--only", default="", help="only the faults whose names contain this; several with commas")
+    options = parser.parse_args()
+    words = options.only.split(",")
+    patches = [patch for patch in sorted(FAULTS.glob("*.patch")) if any(word in patch.stem for word in words)]
+    if not patches:
+        parser.error(f"no fault in {FAULTS.relative_to(ROOT)} contains {options.only!r}")
+    copy_core()
+    problem = build()
+    if problem is not None:
+        print(problem)
+        return 1
+    escaped = [patch.stem for patch in patches if not try_fault(patch, options)]
+    copy_core()
+    print(f"teeth: {len(patches) - len(escaped)} of {len(patches)} planted faults found")
+    if escaped:
+        print(f"escaped: {', '.join(escaped)}")
+    return 1 if escaped else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
