@@ -6,7 +6,7 @@ SHELL := /bin/bash
 # Where rustup and Go put themselves, for shells that do not know yet, and where the set-up unpacks Debian's etcd.
 export PATH := $(PATH):$(HOME)/.cargo/bin:/usr/local/go/bin:$(CURDIR)/.cache/debian-etcd/usr/bin
 
-.PHONY: help demo test build lint fmt gen bench conformance sim doctor
+.PHONY: help demo test build lint fmt gen bench conformance sim search teeth doctor
 
 help: ## List the targets.
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -43,8 +43,14 @@ conformance: ## Play the conformance scenarios; ARGS="…" goes to the runner.
 	@scripts/setup.sh test
 	cargo run -p leasehold-conformance -- $(ARGS)
 
-sim: ## Run the simulation (planned, not there yet).
-	@echo "The simulation is planned and not there yet: see \"Planned, and not there\" in README.md." >&2; exit 1
+sim: ## Play seeded disasters in virtual time: SEEDS=… how many, FROM=… the first; TRACE=… shows everything that one seed does.
+	cargo run --profile sim -p leasehold-sim -- $(if $(TRACE),--trace $(TRACE),--seeds $(or $(SEEDS),10000) --from $(or $(FROM),0))
+
+search: ## Search every order of events of small clusters; STATES=… how many of each.
+	cargo run --profile sim -p leasehold-sim -- --search $(or $(STATES),1000000)
+
+teeth: ## Plant faults in a copy of the core and see the simulation and the search find them; ONLY=… some of them.
+	tests/sim/teeth.py --only "$(ONLY)"
 
 doctor: ## Say what is missing on this machine and how to get it; changes nothing.
 	@scripts/setup.sh --check

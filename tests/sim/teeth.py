@@ -6,6 +6,8 @@ means finds within its bound has escaped, and the run fails.
 """
 
 import argparse
+import fcntl
+import os
 import re
 import shutil
 import subprocess
@@ -21,6 +23,8 @@ MACHINES = [
     "cleaner.rs", "clock.rs", "error.rs", "hub", "hub.rs", "queue", "queue.rs", "session.rs",
     "store.rs", "store/memory", "store/memory.rs",
 ]  # fmt: skip
+# One of each kind, for every test run: order, deadline, leftovers, watches.
+QUICK = ["foreign-key-skipped", "deadline-from-reply", "ambiguous-forgotten", "snapshot-before-watch"]
 LIB = """//! The state machines alone.
 pub mod cleaner;
 pub mod clock;
@@ -76,7 +80,9 @@ def trimmed(manifest: str) -> str:
 def build() -> str | None:
     """Builds the copy; returns what the compiler said if it failed."""
     command = ["cargo", "build", "--quiet", "--offline", "--profile", "sim", "-p", "leasehold-sim"]
-    done = subprocess.run(command, cwd=COPY, capture_output=True, text=True, check=False)
+    # A build that is interrupted spoils the next incremental one.
+    environment = {**os.environ, "CARGO_INCREMENTAL": "0"}
+    done = subprocess.run(command, cwd=COPY, env=environment, capture_output=True, text=True, check=False)
     return done.stderr if done.returncode != 0 else None
 
 
@@ -88,6 +94,17 @@ def plays(arguments: list[str], limit: float) -> tuple[bool, str]:
     except subprocess.TimeoutExpired:
         return False, "ran out of time"
     return done.returncode != 0, done.stdout.strip()
+
+
+def gist(said: str) -> str:
+    """After how much the fault was found, and as what."""
+    lines = said.splitlines()
+    for line in lines:
+        if line.startswith("seed "):
+            return line
+    states = sum(int(count) for count in re.findall(r"(\d+) states[,;]", said))
+    rule = next((line.strip() for line in lines if "BROKEN" in line), "panicked" if "panicked" in said else "")
+    return f"after {states} states: {rule}"
 
 
 def try_fault(patch: Path, options: argparse.Namespace) -> bool:
@@ -106,26 +123,33 @@ def try_fault(patch: Path, options: argparse.Namespace) -> bool:
     found_by_any = False
     for means, arguments in [
         ("simulation", ["--seeds", str(options.seeds)]),
+        ("search", ["--search", str(options.states)]),
     ]:
         begun = time.monotonic()
         found, said = plays(arguments, options.limit)
         found_by_any |= found
         took = time.monotonic() - begun
-        first = next((line for line in said.splitlines() if line.startswith("seed ")), "")
-        print(f"{patch.stem:<34} {means:<10} {'found' if found else 'not found':<9} {took:6.1f} s  {first[:150]}", flush=True)
+        print(f"{patch.stem:<34} {means:<10} {'found' if found else 'not found':<9} {took:6.1f} s  {gist(said)[:170]}", flush=True)
     return found_by_any
 
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--seeds", type=int, default=5_000, help="so many seeds for each fault at most")
+    parser.add_argument("--states", type=int, default=30_000, help="so many states of each scenario of the search at most")
     parser.add_argument("--limit", type=float, default=120, help="so many seconds for each means and fault at most")
     parser.add_argument("--only", default="", help="only the faults whose names contain this; several with commas")
+    parser.add_argument("--quick", action="store_true", help="only a few faults of different kinds")
     options = parser.parse_args()
+    if options.quick:
+        options.only = ",".join(QUICK)
     words = options.only.split(",")
     patches = [patch for patch in sorted(FAULTS.glob("*.patch")) if any(word in patch.stem for word in words)]
     if not patches:
         parser.error(f"no fault in {FAULTS.relative_to(ROOT)} contains {options.only!r}")
+    COPY.mkdir(parents=True, exist_ok=True)
+    lock = (COPY / ".lock").open("w")
+    fcntl.flock(lock, fcntl.LOCK_EX)  # two runs in one copy would mix their faults
     copy_core()
     problem = build()
     if problem is not None:

@@ -10,6 +10,7 @@ pub mod cluster;
 pub mod foreign;
 mod net;
 pub mod plan;
+pub mod search;
 pub mod world;
 
 /// A millisecond in the nanoseconds of virtual time.

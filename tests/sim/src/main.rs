@@ -1,4 +1,5 @@
-//! Plays seeds, and says how many a second. A seed that fails is named, and its trace is shown on request.
+//! Plays seeds, and says how many a second; or searches, and says how many states. A seed that fails is named, and its trace is
+//! shown on request; a search that fails shows the shortest way to the fault.
 
 use std::{
     panic::{AssertUnwindSafe, catch_unwind},
@@ -7,7 +8,10 @@ use std::{
 };
 
 use clap::Parser;
-use leasehold_sim::{Counts, Outcome, SEC, play};
+use leasehold_sim::{
+    Counts, Outcome, SEC, play,
+    search::{scenarios, search},
+};
 
 /// Plays simulated disasters: the core on a simulated etcd, in virtual time.
 #[derive(Parser)]
@@ -21,6 +25,12 @@ struct Options {
     /// Plays this seed alone and shows everything that happens.
     #[arg(long)]
     trace: Option<u64>,
+    /// Searches every order of events instead, up to so many states for each scenario.
+    #[arg(long)]
+    search: Option<usize>,
+    /// Only the scenarios whose name contains this.
+    #[arg(long, default_value = "")]
+    scenario: String,
     /// Ends after so many failures.
     #[arg(long, default_value_t = 1)]
     failures: u64,
@@ -30,6 +40,9 @@ fn main() -> ExitCode {
     let options = Options::parse();
     if let Some(seed) = options.trace {
         return trace(seed);
+    }
+    if let Some(limit) = options.search {
+        return search_all(limit, &options.scenario, options.failures);
     }
     let started = Instant::now();
     let (mut counts, mut failures, mut played) = (Counts::default(), 0, 0);
@@ -73,6 +86,38 @@ fn main() -> ExitCode {
         return ExitCode::FAILURE;
     }
     ExitCode::SUCCESS
+}
+
+fn search_all(limit: usize, only: &str, at_most: u64) -> ExitCode {
+    let (started, mut states, mut failures) = (Instant::now(), 0, 0);
+    for scenario in scenarios().iter().filter(|scenario| scenario.name.contains(only)) {
+        let found = search(scenario, limit);
+        states += found.states;
+        println!(
+            "{:<32} {:>9} states{} {:>9} steps, {:>3} deep, {:>7} played to the end, {:>6.1} s, {:>7.0} states a second",
+            scenario.name,
+            found.states,
+            if found.is_complete { ", all: " } else { ", bound:" },
+            found.steps,
+            found.depth,
+            found.finished,
+            found.seconds,
+            found.states as f64 / found.seconds,
+        );
+        if let Some((rule, way)) = found.violation {
+            failures += 1;
+            println!("  BROKEN: {rule}");
+            for line in way {
+                println!("    {line}");
+            }
+            if failures >= at_most {
+                break;
+            }
+        }
+    }
+    let elapsed = started.elapsed().as_secs_f64();
+    println!("{states} states in {elapsed:.1} s, {:.0} a second; {failures} scenarios failed", states as f64 / elapsed);
+    if failures > 0 { ExitCode::FAILURE } else { ExitCode::SUCCESS }
 }
 
 fn trace(seed: u64) -> ExitCode {

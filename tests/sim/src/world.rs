@@ -473,7 +473,7 @@ impl World {
         }
         let fits = match result {
             // With a reply that went missing, nobody knows whose delete it was.
-            Ok(()) => !was_lost && !(was_robbed && is_only_robbed),
+            Ok(()) => !(was_lost || was_robbed && is_only_robbed),
             Err(error) if was_lost => error.code() == Code::NotHeld,
             Err(error) => !is_calm && matches!(error.code(), Code::Lost | Code::Unavailable | Code::DeadlineExceeded),
         };
