@@ -1,0 +1,297 @@
+//! The conformance driver of the Rust API: one JSON request a line on stdin, replies and events on stdout.
+//!
+//! It does no locking, waiting or retrying of its own. Every request that has to wait becomes a task, so that later requests
+//! are not held up; to cancel one is to drop its future. At the end of the input it ends at once and releases nothing.
+
+mod request;
+
+use std::{
+    collections::HashMap,
+    io::{self, BufRead as _, Write as _},
+    process::exit,
+    sync::{Arc, Mutex, PoisonError},
+};
+
+use leasehold::{Client, ClientOptions, Code, Error, Guard};
+use request::{Refusal, Request, malformed, unsupported};
+use serde_json::{Value, json};
+use tokio::{runtime::Runtime, sync::RwLock, task::AbortHandle};
+
+/// The fields of a successful reply, or why there is none.
+type Answer = Result<Value, Refusal>;
+
+/// A guard that several requests use and one of them releases; `None` once it is released.
+type Hold = Arc<RwLock<Option<Guard>>>;
+
+/// What requests refer to by name.
+#[derive(Default)]
+struct Driver {
+    clients: HashMap<String, Client>,
+    holds: Arc<Mutex<HashMap<String, Hold>>>,
+    tasks: HashMap<String, AbortHandle>,
+}
+
+fn main() -> io::Result<()> {
+    let runtime = Runtime::new()?;
+    let _context = runtime.enter();
+    let mut driver = Driver::default();
+    let mut input = io::stdin().lock();
+    let mut line = Vec::new();
+    while input.read_until(b'\n', &mut line)? > 0 {
+        driver.line(&line);
+        line.clear();
+    }
+    // As a crash would: the runtime is not shut down and no guard is dropped.
+    exit(0)
+}
+
+impl Driver {
+    fn line(&mut self, line: &[u8]) {
+        let request = match serde_json::from_slice(line) {
+            Ok(Value::Object(fields)) => Request(fields),
+            Ok(_) => return reply(&Value::Null, Err(malformed("a request is a JSON object"))),
+            Err(error) => return reply(&Value::Null, Err(malformed(format!("a request is a JSON object: {error}")))),
+        };
+        let id = request.0.get("id").cloned().unwrap_or_default();
+        if id.is_null() {
+            return reply(&id, Err(malformed("the field \"id\" is missing")));
+        }
+        if let Err(refusal) = self.request(&id, &request) {
+            reply(&id, Err(refusal));
+        }
+    }
+
+    /// Answers a request now, or starts what will answer it.
+    fn request(&mut self, id: &Value, request: &Request) -> Result<(), Refusal> {
+        match request.text("op")? {
+            "open" => {
+                let client = options(request)?.build()?;
+                self.clients.insert(request.text("client")?.to_owned(), client);
+                reply(id, Ok(json!({})));
+            }
+            "ping" => {
+                let client = self.client(request)?;
+                self.start(id, async move { Ok(client.ping().await.map(|()| json!({}))?) });
+            }
+            "close" => {
+                let client = self.client(request)?;
+                self.start(id, async move { Ok(client.close().await.map(|()| json!({}))?) });
+            }
+            "acquire" => self.acquire(id, request)?,
+            "cancel" => {
+                let target = request.target()?;
+                let unknown = || malformed(format!("no request {target} was made, or it was answered at once"));
+                self.tasks.get(&target.to_string()).ok_or_else(unknown)?.abort();
+                reply(id, Ok(json!({})));
+            }
+            "check" => {
+                let hold = self.hold(request)?;
+                // Neither while it is being released nor after it does anybody hold.
+                let guard = hold.try_read().ok();
+                let (held, remaining) = match guard.as_deref() {
+                    Some(Some(guard)) => (guard.is_held(), guard.remaining()),
+                    _ => (false, Default::default()),
+                };
+                reply(id, Ok(json!({"held": held, "remaining_ms": remaining.as_millis() as u64})));
+            }
+            "on_lost" => {
+                let hold = self.hold(request)?;
+                let guard = hold.try_read().map_err(|_| not_held())?;
+                let lost = guard.as_ref().ok_or_else(not_held)?.lost();
+                let name = request.text("hold")?.to_owned();
+                reply(id, Ok(json!({})));
+                tokio::spawn(async move {
+                    let reason = lost.await;
+                    write(json!({"event": "lost", "hold": name, "reason": reason.name(), "mono_ns": mono_ns()}));
+                });
+            }
+            "release" => {
+                let hold = self.hold(request)?;
+                self.start(id, async move {
+                    let guard = hold.write().await.take().ok_or_else(not_held)?;
+                    Ok(guard.release().await.map(|()| json!({}))?)
+                });
+            }
+            "guarded_put" => {
+                let hold = self.hold(request)?;
+                let (key, value) = (request.text("key")?.to_owned(), request.text("value")?.to_owned());
+                self.start(id, async move {
+                    let guard = hold.read().await;
+                    Ok(guard.as_ref().ok_or_else(not_held)?.put(key, value).await.map(|_| json!({}))?)
+                });
+            }
+            "extend" => {
+                let hold = self.hold(request)?;
+                let ttl = request.millis("ttl_ms")?;
+                self.start(id, async move {
+                    let guard = hold.read().await;
+                    Ok(guard.as_ref().ok_or_else(not_held)?.extend(ttl).await.map(|_| json!({}))?)
+                });
+            }
+            "queue" => {
+                let lock = self.client(request)?.lock(request.text("lock")?);
+                self.start(id, async move {
+                    let contender = |contender: leasehold::Contender| {
+                        json!({
+                            "key": contender.key,
+                            "token": contender.token,
+                            "lease": contender.lease.map(|lease| lease.to_string()),
+                            "identity": contender.identity,
+                            "foreign": contender.foreign,
+                        })
+                    };
+                    let contenders: Vec<_> = lock.queue().await?.into_iter().map(contender).collect();
+                    Ok(json!({"contenders": contenders}))
+                });
+            }
+            "force_release" => {
+                let lock = self.client(request)?.lock(request.text("lock")?);
+                let token = request.integer("token")?;
+                self.start(id, async move { Ok(lock.force_release(token).await.map(|()| json!({}))?) });
+            }
+            "version" => reply(id, Ok(json!({"language": "rust", "version": env!("CARGO_PKG_VERSION")}))),
+            other => return Err(unsupported(format!("the Rust driver knows no operation {other:?}"))),
+        }
+        Ok(())
+    }
+
+    fn acquire(&mut self, id: &Value, request: &Request) -> Result<(), Refusal> {
+        match request.text_if_any("kind")? {
+            None | Some("mutex") => {}
+            Some(other) => return Err(unsupported(format!("there is no lock of the kind {other:?}"))),
+        }
+        match request.text_if_any("via")? {
+            None | Some("async") => {}
+            Some("sync") => return Err(unsupported("Rust has no blocking form")),
+            Some(other) => return Err(malformed(format!("via is async or sync, not {other:?}"))),
+        }
+        let is_try = match request.text_if_any("mode")? {
+            None | Some("wait") => false,
+            Some("try") => true,
+            Some(other) => return Err(malformed(format!("mode is wait or try, not {other:?}"))),
+        };
+        let wait = request.millis_if_any("wait_ms")?;
+        let name = request.text("hold")?.to_owned();
+        let mut lock = self.client(request)?.lock(request.text("lock")?);
+        if let Some(ttl) = request.millis_if_any("ttl_ms")? {
+            lock = lock.ttl(ttl);
+        }
+        if let Some(renew) = request.flag_if_any("renew")? {
+            lock = lock.renew(renew);
+        }
+        if let Some(requeue) = request.flag_if_any("requeue")? {
+            lock = lock.requeue(requeue);
+        }
+        let holds = Arc::clone(&self.holds);
+        self.start(id, async move {
+            let guard = match wait {
+                _ if is_try => {
+                    lock.try_acquire().await?.ok_or_else(|| Error::new(Code::NotAcquired, "somebody holds it"))?
+                }
+                Some(limit) => lock.acquire_within(limit).await?,
+                None => lock.acquire().await?,
+            };
+            let fields = json!({
+                "key": guard.key(),
+                "token": guard.token(),
+                "sequence": guard.sequence(),
+                "lease": guard.lease().to_string(),
+                "remaining_ms": guard.remaining().as_millis() as u64,
+            });
+            let hold = Arc::new(RwLock::new(Some(guard)));
+            holds.lock().unwrap_or_else(PoisonError::into_inner).insert(name, hold);
+            Ok(fields)
+        });
+        Ok(())
+    }
+
+    /// Runs `work` in a task that `cancel` can end, and answers with what came of it.
+    fn start(&mut self, id: &Value, work: impl Future<Output = Answer> + Send + 'static) {
+        let task = tokio::spawn(work);
+        self.tasks.insert(id.to_string(), task.abort_handle());
+        let id = id.clone();
+        tokio::spawn(async move {
+            let answer = match task.await {
+                Ok(answer) => answer,
+                Err(error) if error.is_cancelled() => Err(Error::new(Code::Cancelled, "its future was dropped").into()),
+                Err(error) => Err(Error::new(Code::Internal, format!("it panicked: {error}")).into()),
+            };
+            reply(&id, answer);
+        });
+    }
+
+    fn client(&self, request: &Request) -> Result<Client, Refusal> {
+        let name = request.text("client")?;
+        self.clients.get(name).cloned().ok_or_else(|| malformed(format!("no client {name:?} was opened")))
+    }
+
+    fn hold(&self, request: &Request) -> Result<Hold, Refusal> {
+        let holds = self.holds.lock().unwrap_or_else(PoisonError::into_inner);
+        holds.get(request.text("hold")?).cloned().ok_or_else(not_held)
+    }
+}
+
+fn options(request: &Request) -> Result<ClientOptions, Refusal> {
+    let mut options = ClientOptions::from_endpoints(request.texts("endpoints")?);
+    if let Some(ttl) = request.millis_if_any("ttl_ms")? {
+        options = options.ttl(ttl);
+    }
+    if let Some(namespace) = request.text_if_any("namespace")? {
+        options = options.namespace(namespace);
+    }
+    match (request.text_if_any("user")?, request.text_if_any("password")?) {
+        (Some(user), password) => options = options.user(user, password.unwrap_or_default()),
+        (None, Some(_)) => return Err(malformed("a password needs a user")),
+        (None, None) => {}
+    }
+    if let Some(path) = request.text_if_any("ca_file")? {
+        options = options.ca_file(path);
+    }
+    if let Some(path) = request.text_if_any("cert_file")? {
+        options = options.cert_file(path);
+    }
+    if let Some(path) = request.text_if_any("key_file")? {
+        options = options.key_file(path);
+    }
+    if let Some(limit) = request.millis_if_any("connect_timeout_ms")? {
+        options = options.connect_timeout(limit);
+    }
+    if let Some(limit) = request.millis_if_any("request_timeout_ms")? {
+        options = options.request_timeout(limit);
+    }
+    if let Some(identity) = request.text_if_any("identity")? {
+        options = options.identity(identity);
+    }
+    Ok(options)
+}
+
+fn not_held() -> Refusal {
+    Error::new(Code::NotHeld, "there is no such hold, or it was released before").into()
+}
+
+fn reply(id: &Value, answer: Answer) {
+    // Read before anything else: it dates what the API answered, not what it takes to say so.
+    let mono_ns = mono_ns();
+    let mut message = match answer {
+        Ok(fields) => fields,
+        Err(Refusal { code, message }) => json!({"code": code, "message": message}),
+    };
+    message["ok"] = message.get("code").is_none().into();
+    message["id"] = id.clone();
+    message["mono_ns"] = mono_ns.into();
+    write(message);
+}
+
+fn write(message: Value) {
+    let mut out = io::stdout().lock();
+    if writeln!(out, "{message}").and_then(|()| out.flush()).is_err() {
+        // Nobody listens any more.
+        exit(1);
+    }
+}
+
+/// `CLOCK_MONOTONIC`, the same for every process of this machine.
+fn mono_ns() -> u64 {
+    let time = rustix::time::clock_gettime(rustix::time::ClockId::Monotonic);
+    time.tv_sec as u64 * 1_000_000_000 + time.tv_nsec as u64
+}

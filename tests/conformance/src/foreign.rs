@@ -1,0 +1,209 @@
+//! Lock clients that are not ours but share the queue: they speak the protocol like a driver, as far as they can.
+//!
+//! They know `open` (which does nothing), `acquire` (which waits for ever) and `release`.
+
+use std::{collections::HashMap, process::Stdio, sync::Arc, time::Duration};
+
+use anyhow::{Context as _, Result, bail};
+use etcd_client::{Client, EventType, GetOptions, WatchOptions};
+use serde_json::{Value, json};
+use tokio::{
+    io::{AsyncBufReadExt as _, BufReader},
+    process::Child,
+    sync::{mpsc, oneshot},
+};
+
+use crate::{
+    Message,
+    actor::{Actor, Mailbox},
+    check,
+    etcd::Etcd,
+    history::History,
+    message, mono_ns,
+    stage::Stage,
+};
+
+/// How long a foreign client's lease lives without renewal.
+const TTL: Duration = Duration::from_secs(5);
+
+/// The lock that is copied from demo to demo: put `<name>/<own id>` under a lease of one's own, read the prefix, and if
+/// somebody was there before, watch the one just before. It takes any event there that is not a delete for its turn: that is
+/// why a contender's key must never be written twice.
+pub fn route1(name: &str, stage: &Stage, history: History) -> Actor {
+    let own = format!("node-{name}");
+    let etcd = stage.etcd.clone();
+    Actor::task(name, "route1", history, |requests, mailbox| {
+        serve(requests, mailbox, move |lock, turn| route1_lock(etcd.clone(), lock, own.clone(), turn))
+    })
+}
+
+/// `etcdctl lock`.
+pub fn etcdctl(name: &str, stage: Arc<Stage>, history: History) -> Actor {
+    Actor::task(name, "etcdctl", history, |requests, mailbox| {
+        serve(requests, mailbox, move |lock, turn| etcdctl_lock(Arc::clone(&stage), lock, turn))
+    })
+}
+
+/// A lock that one of them holds, or is about to: what it tells, and how it is told to let go.
+struct Turn {
+    acquired: oneshot::Sender<(String, i64, String)>,
+    release: oneshot::Receiver<()>,
+}
+
+/// Answers requests; `lock` runs one acquire to its end: it tells when it holds, and returns once it has let go.
+async fn serve<F, T>(mut requests: mpsc::UnboundedReceiver<Vec<u8>>, mailbox: Mailbox, lock: F)
+where
+    F: Fn(String, Turn) -> T,
+    T: Future<Output = Result<()>> + Send + 'static,
+{
+    // Aborted with this task, as a process takes all its threads along.
+    let mut turns = tokio::task::JoinSet::new();
+    let mut holds: HashMap<String, (oneshot::Sender<()>, oneshot::Receiver<Result<()>>)> = HashMap::new();
+    while let Some(line) = requests.recv().await {
+        let Ok(request) = serde_json::from_slice::<Message>(&line) else { continue };
+        let id = request.get("id").cloned().unwrap_or_default();
+        let hold = check::text(&request, "hold").to_owned();
+        match check::text(&request, "op") {
+            "open" => answer(&mailbox, &id, Ok(json!({}))),
+            "acquire" => {
+                let (acquired, told) = oneshot::channel();
+                let (release, released) = oneshot::channel();
+                let (done, gone) = oneshot::channel();
+                holds.insert(hold, (release, gone));
+                let turn = lock(check::text(&request, "lock").to_owned(), Turn { acquired, release: released });
+                let mailbox = mailbox.clone();
+                turns.spawn(async move {
+                    let tell = async {
+                        if let Ok((key, token, lease)) = told.await {
+                            let ttl = TTL.as_millis() as u64;
+                            let fields =
+                                json!({"key": key, "token": token, "sequence": 0, "lease": lease, "remaining_ms": ttl});
+                            answer(&mailbox, &id, Ok(fields));
+                            true
+                        } else {
+                            false
+                        }
+                    };
+                    let (told, ended) = tokio::join!(tell, turn);
+                    match ended {
+                        Err(error) if !told => answer(&mailbox, &id, Err(error)),
+                        ended => drop(done.send(ended)),
+                    }
+                });
+            }
+            "release" => match holds.remove(&hold) {
+                Some((release, gone)) => {
+                    let _ = release.send(());
+                    let ended = gone.await.unwrap_or_else(|_| bail!("it ended in the middle"));
+                    answer(&mailbox, &id, ended.map(|()| json!({})));
+                }
+                None => answer(&mailbox, &id, Err(anyhow::anyhow!("there is no hold {hold}"))),
+            },
+            other => {
+                let message = format!("a foreign client cannot {other}");
+                reply(&mailbox, &id, json!({"ok": false, "code": "UNSUPPORTED", "message": message}));
+            }
+        }
+    }
+}
+
+fn answer(mailbox: &Mailbox, id: &Value, result: Result<Value>) {
+    match result {
+        Ok(Value::Object(mut fields)) => {
+            fields.insert("ok".to_owned(), true.into());
+            reply(mailbox, id, Value::Object(fields));
+        }
+        Ok(_) => reply(mailbox, id, json!({"ok": true})),
+        Err(error) => {
+            reply(mailbox, id, json!({"ok": false, "code": "UNAVAILABLE", "message": format!("{error:#}")}));
+        }
+    }
+}
+
+fn reply(mailbox: &Mailbox, id: &Value, fields: Value) {
+    let mut message = message(fields);
+    message.insert("id".to_owned(), id.clone());
+    message.insert("mono_ns".to_owned(), mono_ns().into());
+    mailbox.deliver(message);
+}
+
+async fn route1_lock(etcd: Etcd, lock: String, own: String, turn: Turn) -> Result<()> {
+    let mut client = etcd.client();
+    let lease = client.lease_grant(TTL.as_secs() as i64, None).await?.id();
+    let (mut keeper, mut kept) = client.lease_keep_alive(lease).await?;
+    let renewing = async {
+        loop {
+            if let Err(error) = keeper.keep_alive().await.and(kept.message().await) {
+                return error;
+            }
+            tokio::time::sleep(TTL / 3).await;
+        }
+    };
+    let prefix = format!("{lock}/");
+    let key = format!("{prefix}{own}");
+    let holding = async {
+        etcd.put(&key, &own, Some(&format!("{lease:x}"))).await?;
+        wait_for_turn(client.clone(), &prefix, &key).await?;
+        let token = etcd.token(&key).await?;
+        let _ = turn.acquired.send((key.clone(), token, format!("{lease:x}")));
+        if turn.release.await.is_err() {
+            // Nobody let it go: it is being killed, and must leave its key behind.
+            return Ok(());
+        }
+        etcd.delete(&key).await?;
+        etcd.revoke(&format!("{lease:x}")).await
+    };
+    tokio::select! {
+        ended = holding => ended,
+        error = renewing => Err(error.into()),
+    }
+}
+
+async fn wait_for_turn(mut client: Client, prefix: &str, key: &str) -> Result<()> {
+    loop {
+        let reply = client.get(prefix, Some(GetOptions::new().with_prefix())).await?;
+        let mut contenders: Vec<_> = reply.kvs().iter().map(|kv| (kv.create_revision(), kv.key().to_vec())).collect();
+        contenders.sort();
+        let place = contenders.iter().position(|(_, other)| other == key.as_bytes()).context("its own key is gone")?;
+        let Some(before) = place.checked_sub(1) else { return Ok(()) };
+        let since = reply.header().map_or(0, |header| header.revision()) + 1;
+        let options = WatchOptions::new().with_start_revision(since);
+        let mut watch = client.watch(contenders[before].1.clone(), Some(options)).await?;
+        loop {
+            let news = watch.message().await?.context("the watch ended")?;
+            match news.events().first().map(|event| event.event_type()) {
+                None => {}
+                Some(EventType::Delete) => break,
+                Some(EventType::Put) => return Ok(()),
+            }
+        }
+    }
+}
+
+async fn etcdctl_lock(stage: Arc<Stage>, lock: String, turn: Turn) -> Result<()> {
+    let ttl = TTL.as_secs().to_string();
+    let mut command = tokio::process::Command::from(stage.etcdctl(&["lock", "--ttl", &ttl, &lock])?);
+    command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::null()).kill_on_drop(true);
+    let mut child = command.spawn().context("cannot start etcdctl")?;
+    let stdout = child.stdout.take().context("etcdctl has no output")?;
+    let mut lines = BufReader::new(stdout).lines();
+    let key = lines.next_line().await?.context("etcdctl ended without the lock")?;
+    let stored = stage.etcd.get(&key).await?.with_context(|| format!("the key {key} of etcdctl does not exist"))?;
+    let lease = stored.lease.context("etcdctl's key has no lease")?;
+    let _ = turn.acquired.send((key, stored.created, lease.clone()));
+    if turn.release.await.is_err() {
+        // Nobody let it go: it is being killed, and its process with it.
+        return Ok(());
+    }
+    interrupt(&child)?;
+    child.wait().await?;
+    // It leaves its lease to run out, which would hide one of ours.
+    stage.etcd.revoke(&lease).await
+}
+
+/// Ctrl-C: `etcdctl lock` gives the lock back before it ends.
+fn interrupt(child: &Child) -> Result<()> {
+    let pid = child.id().and_then(|pid| rustix::process::Pid::from_raw(i32::try_from(pid).ok()?));
+    let pid = pid.context("etcdctl ended while it held the lock")?;
+    Ok(rustix::process::kill_process(pid, rustix::process::Signal::INT)?)
+}

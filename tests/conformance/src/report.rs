@@ -1,0 +1,134 @@
+//! What the runner prints: a line for every play as it ends, what was wrong at once, and a table at the end.
+
+use std::{collections::BTreeMap, fmt::Write as _, path::Path, time::Duration};
+
+use crate::play::Outcome;
+
+/// How many entries of a failed play are shown; the rest is in the file.
+const SHOWN: usize = 40;
+
+/// How the plays went so far.
+#[derive(Debug, Default)]
+pub struct Report {
+    /// By scenario, then by cast.
+    rows: BTreeMap<String, BTreeMap<String, Cell>>,
+}
+
+#[derive(Debug)]
+enum Cell {
+    Passed(Duration),
+    Failed,
+    Skipped,
+}
+
+impl Report {
+    /// Takes a play that has ended; returns what to print. The history of a failed one goes into `folder`.
+    pub fn played(&mut self, scenario: &str, cast: &str, outcome: &Outcome, folder: &Path) -> String {
+        let passed = outcome.findings.is_empty();
+        let cell = if passed { Cell::Passed(outcome.took) } else { Cell::Failed };
+        self.rows.entry(scenario.to_owned()).or_default().insert(cast.to_owned(), cell);
+        let seconds = outcome.took.as_secs_f64();
+        if passed {
+            return format!("ok      {scenario} [{cast}] {seconds:.1} s");
+        }
+        let mut text = format!("FAILED {scenario} [{cast}] {seconds:.1} s\n");
+        for finding in &outcome.findings {
+            let _ = writeln!(text, "  {finding}");
+        }
+        text.push_str(&outcome.history.trace(SHOWN));
+        let stem = folder.join(format!("{scenario}-{cast}"));
+        let (history, diagnostics) = (stem.with_extension("jsonl"), stem.with_extension("log"));
+        let written = std::fs::create_dir_all(folder)
+            .and_then(|()| outcome.history.write(&history))
+            .and_then(|()| std::fs::write(&diagnostics, &outcome.diagnostics));
+        match written {
+            Ok(()) => {
+                let _ = write!(text, "  history: {}\n  logs: {}", history.display(), diagnostics.display());
+            }
+            Err(error) => {
+                let _ = write!(text, "  cannot write {}: {error}", history.display());
+            }
+        }
+        text
+    }
+
+    /// Takes a scenario that cannot be played; returns what to print.
+    pub fn skipped(&mut self, scenario: &str, why: &str) -> String {
+        self.rows.entry(scenario.to_owned()).or_default().insert(String::new(), Cell::Skipped);
+        format!("SKIPPED {scenario}: {why}")
+    }
+
+    /// Whether nothing failed.
+    pub fn is_clean(&self) -> bool {
+        !self.cells().any(|cell| matches!(cell, Cell::Failed))
+    }
+
+    fn cells(&self) -> impl Iterator<Item = &Cell> {
+        self.rows.values().flat_map(BTreeMap::values)
+    }
+
+    /// A line for each scenario, a column for each cast, and the counts as the last line.
+    pub fn table(&self) -> String {
+        let mut casts: Vec<&str> =
+            self.rows.values().flat_map(BTreeMap::keys).map(String::as_str).filter(|cast| !cast.is_empty()).collect();
+        casts.sort_unstable();
+        casts.dedup();
+        let widest = self.rows.keys().map(|name| name.chars().count()).max().unwrap_or_default();
+        let mut text = format!("{:widest$}", "");
+        for cast in &casts {
+            let _ = write!(text, " {cast:>8}");
+        }
+        text.push('\n');
+        for (scenario, row) in &self.rows {
+            let _ = write!(text, "{scenario:widest$}");
+            for cast in &casts {
+                let shown = match row.get(*cast).or_else(|| row.get("")) {
+                    Some(Cell::Passed(took)) => format!("{:.1} s", took.as_secs_f64()),
+                    Some(Cell::Failed) => "FAILED".to_owned(),
+                    Some(Cell::Skipped) => "skipped".to_owned(),
+                    None => "-".to_owned(),
+                };
+                let _ = write!(text, " {shown:>8}");
+            }
+            text.push('\n');
+        }
+        let count = |matches: fn(&Cell) -> bool| self.cells().filter(|cell| matches(cell)).count();
+        let passed = count(|cell| matches!(cell, Cell::Passed(_)));
+        let failed = count(|cell| matches!(cell, Cell::Failed));
+        let skipped = count(|cell| matches!(cell, Cell::Skipped));
+        let _ = write!(text, "{passed} passed, {failed} failed, {skipped} skipped");
+        text
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::history::History;
+
+    fn outcome(findings: &[&str]) -> Outcome {
+        Outcome {
+            findings: findings.iter().map(|&finding| finding.to_owned()).collect(),
+            history: History::default(),
+            diagnostics: String::new(),
+            took: Duration::from_millis(1500),
+        }
+    }
+
+    #[test]
+    fn counts_stand_in_the_last_line() {
+        let mut report = Report::default();
+        let folder = std::env::temp_dir().join(format!("leasehold-report-{}", std::process::id()));
+        assert_eq!(report.played("fifo", "rust", &outcome(&[]), &folder), "ok      fifo [rust] 1.5 s");
+        assert!(report.is_clean());
+        let failed = report.played("fifo", "mixed", &outcome(&["exclusion: two held"]), &folder);
+        assert!(failed.starts_with("FAILED fifo [mixed]") && failed.contains("exclusion: two held"), "{failed}");
+        assert!(folder.join("fifo-mixed.jsonl").exists());
+        std::fs::remove_dir_all(&folder).unwrap();
+        assert_eq!(report.skipped("tls", "no driver"), "SKIPPED tls: no driver");
+        assert!(!report.is_clean());
+        let table = report.table();
+        assert_eq!(table.lines().last(), Some("1 passed, 1 failed, 1 skipped"));
+        assert!(table.contains("fifo   FAILED    1.5 s"), "{table}");
+    }
+}

@@ -1,0 +1,146 @@
+//! The runner itself, with drivers that do something wrong and lock clients that are not ours: does it notice?
+
+use std::path::{Path, PathBuf};
+
+use leasehold_conformance::{
+    play::{Cast, Outcome, play},
+    scenario::{Kind, Scenario},
+};
+use leasehold_etcd::Version;
+
+/// Plays `text`, all of whose drivers are fake.
+async fn outcome(text: &str) -> Outcome {
+    let scenario = Scenario::parse(text).unwrap();
+    let run: PathBuf = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fake-driver");
+    let drivers = scenario.actors.iter().filter(|(_, spec)| matches!(spec.kind, Kind::Driver(_)));
+    let cast: Cast = drivers.map(|(name, _)| (name.clone(), ("fake".to_owned(), run.clone()))).collect();
+    play(&scenario, &cast, Version::Any).await
+}
+
+#[track_caller]
+fn assert_finds(outcome: &Outcome, rule: &str) {
+    let found = outcome.findings.iter().any(|finding| finding.contains(rule));
+    assert!(found, "{rule:?} is not among {:#?}\n{}", outcome.findings, outcome.history.trace(30));
+}
+
+#[track_caller]
+fn assert_clean(outcome: &Outcome) {
+    assert!(outcome.findings.is_empty(), "{:#?}\n{}", outcome.findings, outcome.history.trace(30));
+}
+
+#[tokio::test]
+async fn two_winners_are_found() {
+    let steps = "
+      - open: {actor: a}
+      - open: {actor: b}
+      - acquire: {actor: a, lock: /granted}
+      - acquire: {actor: b, lock: /granted}";
+    let outcome = outcome(&format!("about: x\nactors: {{a: any, b: any}}\nsteps:{steps}")).await;
+    assert_finds(&outcome, "exclusion: b's h got \"/granted\"");
+    assert_finds(&outcome, "order: \"/granted\"");
+}
+
+#[tokio::test]
+async fn a_waiter_without_an_answer_is_found() {
+    let outcome =
+        outcome("about: x\nactors: {a: any}\nsteps: [{open: {ttl_ms: 2000}}, {acquire: {lock: /silent}, as: w}]").await;
+    assert_finds(&outcome, "liveness: a's acquire #2 of /silent has no answer");
+}
+
+#[tokio::test]
+async fn lines_that_are_no_messages_and_bugs_are_found() {
+    let steps = "[{open: {}}, {acquire: {lock: /wordy}}, {acquire: {lock: /buggy}, expect: {code: INTERNAL}}]";
+    let outcome = outcome(&format!("about: x\nactors: {{a: any}}\nsteps: {steps}")).await;
+    assert_finds(&outcome, "wrote a line that is no message: hello");
+    assert_finds(&outcome, "answered #3 INTERNAL");
+}
+
+#[tokio::test]
+async fn a_key_and_a_lease_that_stay_are_found() {
+    let outcome = outcome("about: x\nactors: {a: any}\nsteps: [{open: {}}, {acquire: {lock: /left}}]").await;
+    assert_finds(&outcome, "leftovers: the key /left/stray of lease none");
+    assert_finds(&outcome, "leftovers: the lease ");
+}
+
+#[tokio::test]
+async fn what_a_step_expects_is_compared() {
+    for (step, difference) in [
+        ("acquire: {lock: /granted}, expect: {token: {gt: 7}}", "7 is not gt 7"),
+        ("acquire: {lock: /granted}, expect: {code: LOST}", "code: null instead of \"LOST\""),
+        ("acquire: {lock: /silent}, expect: {within_ms: 100}", "nothing within 100 ms"),
+        ("acquire: {lock: /buggy}", "ok: false instead of true"),
+        ("keys: {prefix: /}, expect: {count: 1, within_ms: 50}", "count: 0 instead of 1"),
+        ("get: {key: /x}, expect: {exists: true, within_ms: 0}", "exists: false instead of true"),
+        ("lost: {}, expect: {within_ms: 50}", "told of no loss of h"),
+        ("await: nobody", "nobody started nobody"),
+        ("check: {actor: nobody}", "there is no actor nobody"),
+    ] {
+        let steps = format!("[{{open: {{ttl_ms: 2000}}}}, {{{step}}}]");
+        let outcome = outcome(&format!("about: x\nactors: {{a: any}}\nsteps: {steps}")).await;
+        assert_finds(&outcome, difference);
+        assert_finds(&outcome, "step 2");
+    }
+}
+
+#[tokio::test]
+async fn an_answer_or_a_loss_that_must_not_come_is_found() {
+    let acquire = "{acquire: {lock: /granted}, as: w}";
+    let pending =
+        outcome(&format!("about: x\nactors: {{a: any}}\nsteps: [{{open: {{}}}}, {acquire}, {{pending: w}}]")).await;
+    assert_finds(&pending, "w was answered");
+    let loss = "[{open: {}}, {acquire: {lock: /granted}}, {on_lost: {}}, {not_lost: {}}]";
+    let lost = outcome(&format!("about: x\nactors: {{a: any}}\nsteps: {loss}")).await;
+    assert_finds(&lost, "it was lost");
+    let dead = "[{open: {}}, {acquire: {lock: /silent}, as: w}, {kill: a}, {pending: w}]";
+    let died = outcome(&format!("about: x\nactors: {{a: any}}\nsteps: {dead}")).await;
+    assert_finds(&died, "it has ended");
+}
+
+#[tokio::test]
+async fn steps_that_do_not_end_are_ended() {
+    let outcome = outcome("about: x\nactors: {a: any}\nlimit_s: 1\nsteps: [{open: {}}, {elapse: 60000}]").await;
+    assert_finds(&outcome, "its steps were not done after 1 s");
+}
+
+#[tokio::test]
+async fn processes_are_frozen_and_killed_and_end_with_their_input() {
+    let steps = "
+      - open: {actor: a}
+      - freeze: a
+      - ping: {actor: a}
+        as: w
+      - pending: w
+      - thaw: a
+      - await: w
+      - kill: a
+      - open: {actor: b}
+      - end_input: b";
+    assert_clean(&outcome(&format!("about: x\nactors: {{a: any, b: any}}\nsteps:{steps}")).await);
+}
+
+#[tokio::test]
+async fn foreign_clients_share_one_queue_and_die_by_their_ttl() {
+    let steps = "
+      - acquire: {actor: r, lock: /l}
+        save: {t: token}
+      - acquire: {actor: e, lock: /l}
+        as: e
+      - keys: {prefix: /l/}
+        expect: {count: 2}
+      - acquire: {actor: s, lock: /l}
+        as: s
+      - keys: {prefix: /l/}
+        expect: {count: 3}
+      - pending: e
+      - release: {actor: r}
+      - await: e
+        expect: {token: {gt: \"${t}\"}}
+      - pending: s
+      - release: {actor: e}
+      - await: s
+      - kill: s
+      - keys: {prefix: /l/}
+        expect: {count: 0, within_ms: 7000}";
+    let actors = "{r: {foreign: route1}, s: {foreign: route1}, e: {foreign: etcdctl}}";
+    assert_clean(&outcome(&format!("about: x\nactors: {actors}\nsteps:{steps}")).await);
+}
