@@ -3,8 +3,9 @@
 use std::{sync::Arc, time::Duration};
 
 use leasehold::{Client, Code};
+use leasehold_etcd::eventually;
 
-use crate::support::{client, etcd, eventually, keys, leases};
+use crate::support::{client, etcd};
 
 #[tokio::test]
 async fn a_lock_is_acquired_and_released_and_leaves_nothing() {
@@ -13,12 +14,12 @@ async fn a_lock_is_acquired_and_released_and_leaves_nothing() {
     let guard = client.lock("/lock/a").acquire().await.unwrap();
     assert!(guard.is_held());
     assert!(guard.remaining() > Duration::from_secs(3));
-    assert_eq!(keys(&cluster, "/lock/").await, [guard.key()]);
+    assert_eq!(cluster.keys("/lock/").await.unwrap(), [guard.key()]);
     assert!(guard.key().starts_with(&format!("/lock/a/{}-", guard.lease())));
     guard.release().await.unwrap();
-    assert!(keys(&cluster, "/lock/").await.is_empty());
+    assert!(cluster.keys("/lock/").await.unwrap().is_empty());
     client.close().await.unwrap();
-    assert!(leases(&cluster).await.is_empty());
+    assert!(cluster.leases().await.unwrap().is_empty());
 }
 
 #[tokio::test]
@@ -31,13 +32,14 @@ async fn waiters_are_served_in_order_with_growing_tokens() {
     let mut tasks = Vec::new();
     for number in 0..10 {
         let (lock, served) = (clients[number % 2].lock("/lock/a"), served.clone());
-        let before = keys(&cluster, "/lock/a/").await.len();
+        let before = cluster.keys("/lock/a/").await.unwrap().len();
         tasks.push(tokio::spawn(async move {
             let guard = lock.acquire().await.unwrap();
             served.lock().await.push((number, guard.token()));
             guard.release().await.unwrap();
         }));
-        eventually("the next waiter is queued", || async { keys(&cluster, "/lock/a/").await.len() > before }).await;
+        eventually("the next waiter is queued", || async { cluster.keys("/lock/a/").await.unwrap().len() > before })
+            .await;
     }
     first.release().await.unwrap();
     for task in tasks {
@@ -51,8 +53,8 @@ async fn waiters_are_served_in_order_with_growing_tokens() {
     for client in &clients {
         client.close().await.unwrap();
     }
-    assert!(keys(&cluster, "").await.is_empty());
-    assert!(leases(&cluster).await.is_empty());
+    assert!(cluster.keys("").await.unwrap().is_empty());
+    assert!(cluster.leases().await.unwrap().is_empty());
 }
 
 #[tokio::test]
@@ -62,7 +64,7 @@ async fn a_try_fails_at_once_and_leaves_no_key() {
     let guard = one.lock("/lock/a").try_acquire().await.unwrap().expect("free");
     assert!(two.lock("/lock/a").try_acquire().await.unwrap().is_none());
     assert!(one.lock("/lock/a").try_acquire().await.unwrap().is_none());
-    assert_eq!(keys(&cluster, "/lock/").await, [guard.key()]);
+    assert_eq!(cluster.keys("/lock/").await.unwrap(), [guard.key()]);
     drop(guard);
     // A client sees its own releases, dropped guards included.
     let again = one.lock("/lock/a").try_acquire().await.unwrap().expect("our own delete is on the way");
@@ -77,7 +79,7 @@ async fn a_wait_limit_ends_the_wait_and_withdraws_the_key() {
     let error = two.lock("/lock/a").acquire_within(Duration::from_millis(200)).await.unwrap_err();
     assert_eq!(error.code(), Code::NotAcquired);
     assert!(error.message().contains(&guard.key()), "{error}");
-    assert_eq!(keys(&cluster, "/lock/").await, [guard.key()]);
+    assert_eq!(cluster.keys("/lock/").await.unwrap(), [guard.key()]);
 }
 
 #[tokio::test]
@@ -86,9 +88,9 @@ async fn a_dropped_acquire_withdraws_its_key() {
     let (one, two) = (client(&cluster), client(&cluster));
     let guard = one.lock("/lock/a").acquire().await.unwrap();
     let waiter = tokio::spawn(async move { two.lock("/lock/a").acquire().await });
-    eventually("the waiter is queued", || async { keys(&cluster, "/lock/").await.len() == 2 }).await;
+    eventually("the waiter is queued", || async { cluster.keys("/lock/").await.unwrap().len() == 2 }).await;
     waiter.abort();
-    eventually("its key is gone", || async { keys(&cluster, "/lock/").await == [guard.key()] }).await;
+    eventually("its key is gone", || async { cluster.keys("/lock/").await.unwrap() == [guard.key()] }).await;
 }
 
 #[tokio::test]

@@ -1,6 +1,6 @@
-//! What every test of the lock needs: a cluster, clients, and a look at what is left in etcd.
+//! What every test of the lock needs: a cluster and clients.
 
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use leasehold::{Client, ClientOptions};
 use leasehold_etcd::{Cluster, Storage};
@@ -16,25 +16,4 @@ pub fn options(cluster: &Cluster) -> ClientOptions {
 
 pub fn client(cluster: &Cluster) -> Client {
     options(cluster).build().expect("good options")
-}
-
-/// The keys below `prefix`, as etcd's own tool sees them.
-pub async fn keys(cluster: &Cluster, prefix: &str) -> Vec<String> {
-    let listed = cluster.ctl(&["get", "--prefix", "--keys-only", prefix]).await.expect("etcdctl get");
-    listed.lines().filter(|line| !line.is_empty()).map(str::to_owned).collect()
-}
-
-/// The leases that etcd knows.
-pub async fn leases(cluster: &Cluster) -> Vec<String> {
-    let listed = cluster.ctl(&["lease", "list"]).await.expect("etcdctl lease list");
-    listed.lines().skip(1).filter(|line| !line.is_empty()).map(str::to_owned).collect()
-}
-
-/// Waits until `condition` holds, for at most 30 s.
-pub async fn eventually<F: Future<Output = bool>>(what: &str, mut condition: impl FnMut() -> F) {
-    let started = Instant::now();
-    while !condition().await {
-        assert!(started.elapsed() < Duration::from_secs(30), "still not: {what}");
-        tokio::time::sleep(Duration::from_millis(20)).await;
-    }
 }

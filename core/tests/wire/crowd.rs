@@ -1,0 +1,71 @@
+//! More processes than a watch on the whole queue serves well.
+
+use std::time::Duration;
+
+use leasehold::{
+    ClientOptions,
+    store::{
+        Key, LeaseId, Op, Request, Store, Txn,
+        etcd::{EtcdConfig, EtcdStore},
+    },
+};
+use leasehold_etcd::{Cluster, eventually, on_every_version};
+use tokio::sync::mpsc;
+
+use crate::{etcd, relay::Relay};
+
+/// Seen to fail with crowds switched off: nobody gives up its watch on the whole queue, and all are told of each release.
+#[tokio::test]
+async fn a_release_is_not_pushed_to_everybody_in_a_crowd() {
+    const CLIENTS: usize = 12;
+    const STRANGERS: usize = 60;
+    const RELEASES: usize = 6;
+    on_every_version(|version| async move {
+        let cluster = etcd(version).await;
+        let relay = Relay::start(&cluster).await;
+        let guard = ClientOptions::new(cluster.endpoint(0)).build().unwrap().lock("/lock/a").acquire().await.unwrap();
+        let (won, mut winners) = mpsc::unbounded_channel();
+        for _ in 0..CLIENTS {
+            let client = ClientOptions::new(relay.url()).build().unwrap();
+            let (lock, won) = (client.lock("/lock/a"), won.clone());
+            tokio::spawn(async move { won.send(lock.acquire().await.unwrap()) });
+        }
+        let queued = || async { cluster.keys("/lock/a/").await.unwrap().len() == CLIENTS + 1 };
+        eventually("all clients wait", queued).await;
+        queue_strangers(&cluster, STRANGERS).await;
+        // Each sees by a look at the whole queue how many there are.
+        let are_told = || async { matches!(relay.all().queue_watches(), (CLIENTS.., 0)) };
+        eventually("everybody has watched the whole queue, and nobody does any more", are_told).await;
+        let mark = relay.mark();
+        let mut token = guard.token();
+        guard.release().await.unwrap();
+        for _ in 1..RELEASES {
+            let guard = winners.recv().await.unwrap();
+            assert!(guard.token() > token);
+            token = guard.token();
+            guard.release().await.unwrap();
+        }
+        let _last = winners.recv().await.unwrap();
+        let events = relay.since(mark).events();
+        // The next in line hears of it, and whoever watches the key that was its own.
+        assert!(events <= 3 * RELEASES, "etcd {version}: {events} events for {RELEASES} releases");
+        println!("etcd {}: {RELEASES} releases before {CLIENTS} clients: {events} events", cluster.release());
+    })
+    .await;
+}
+
+/// Puts so many processes at the end of the queue that know nothing of us.
+async fn queue_strangers(cluster: &Cluster, count: usize) {
+    let endpoints = cluster.endpoints();
+    let config = EtcdConfig { endpoints, tls: None, login: None, connect_timeout: Duration::from_secs(5) };
+    let store = EtcdStore::new(config).unwrap();
+    let lease = LeaseId(0x7abc);
+    let call = async |request| store.call(request, Duration::from_secs(5)).await.unwrap();
+    call(Request::LeaseGrant { lease, ttl: 60 }).await;
+    let put = |number| Op::Put {
+        key: Key::from(format!("/lock/a/stranger{number}")),
+        value: (*b"").into(),
+        lease: Some(lease),
+    };
+    call(Request::Txn(Txn { then: (0..count).map(put).collect(), ..Txn::default() })).await;
+}

@@ -1,0 +1,80 @@
+//! From one owner to the next.
+
+use std::time::Instant;
+
+use leasehold::Client;
+use leasehold_etcd::{Cluster, Direction, eventually, on_every_version};
+use tokio::task::JoinSet;
+
+use crate::{etcd, rechecks, relay::Relay, warm_client};
+
+/// Queues one waiter after the other, each of which releases at once when it owns the lock; `clients` take turns.
+async fn queue_up(cluster: &Cluster, clients: &[Client], count: usize) -> JoinSet<i64> {
+    let mut waiters = JoinSet::new();
+    for number in 0..count {
+        let lock = clients[number % clients.len()].lock("/lock/a");
+        waiters.spawn(async move {
+            let guard = lock.acquire().await.unwrap();
+            let token = guard.token();
+            guard.release().await.unwrap();
+            token
+        });
+        if clients.len() > 1 {
+            // One after the other, so that each hand-off is to another client.
+            let queued = || async { cluster.keys("/lock/a/").await.unwrap().len() > number + 1 };
+            eventually("the waiter is queued", queued).await;
+        }
+    }
+    let all = || async { cluster.keys("/lock/a/").await.unwrap().len() == count + 1 };
+    eventually("all are queued", all).await;
+    waiters
+}
+
+/// Seen to fail with a read after each release, and with a delete of its own for each released key.
+#[tokio::test]
+async fn between_waiters_of_one_client_nothing_is_read_and_deletes_share_transactions() {
+    const WAITERS: usize = 60;
+    on_every_version(|version| async move {
+        let cluster = etcd(version).await;
+        let relay = Relay::start(&cluster).await;
+        let client = warm_client(&relay).await;
+        let guard = client.lock("/lock/a").acquire().await.unwrap();
+        let waiters = queue_up(&cluster, std::slice::from_ref(&client), WAITERS).await;
+        eventually("the first look at the queue is over", || async {
+            relay.all().count("Range", Direction::ToClient) > 0
+        })
+        .await;
+        let (started, mark) = (Instant::now(), relay.mark());
+        guard.release().await.unwrap();
+        waiters.join_all().await;
+        eventually("all keys are gone", || async { cluster.keys("/lock/a/").await.unwrap().is_empty() }).await;
+        let record = relay.since(mark);
+        let (reads, transactions) =
+            (record.count("Range", Direction::ToServer), record.count("Txn", Direction::ToServer));
+        assert!(reads <= rechecks(1, started.elapsed()), "etcd {version}: {reads} reads");
+        assert!(2 * transactions < WAITERS, "etcd {version}: {transactions} transactions delete {} keys", WAITERS + 1);
+        println!("etcd {}: {WAITERS} hand-offs in a client: {:?}", cluster.release(), record.unary());
+    })
+    .await;
+}
+
+/// Seen to fail with a snapshot after each event.
+#[tokio::test]
+async fn between_clients_a_hand_off_reads_at_most_once() {
+    const WAITERS: usize = 20;
+    on_every_version(|version| async move {
+        let cluster = etcd(version).await;
+        let relay = Relay::start(&cluster).await;
+        let clients = [warm_client(&relay).await, warm_client(&relay).await];
+        let guard = clients[0].lock("/lock/a").acquire().await.unwrap();
+        let waiters = queue_up(&cluster, &[clients[1].clone(), clients[0].clone()], WAITERS).await;
+        let (started, mark) = (Instant::now(), relay.mark());
+        guard.release().await.unwrap();
+        waiters.join_all().await;
+        let record = relay.since(mark);
+        let reads = record.count("Range", Direction::ToServer);
+        assert!(reads <= WAITERS + rechecks(2, started.elapsed()), "etcd {version}: {reads} reads");
+        println!("etcd {}: {WAITERS} hand-offs between clients: {:?}", cluster.release(), record.unary());
+    })
+    .await;
+}
