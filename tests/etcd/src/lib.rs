@@ -20,6 +20,7 @@
 mod auth;
 mod background;
 mod builder;
+mod child;
 mod cluster;
 mod error;
 mod etcdctl;
@@ -40,6 +41,7 @@ mod wait;
 pub use auth::User;
 pub use background::tie;
 pub use builder::{Builder, Storage};
+pub use child::spawn;
 pub use cluster::Cluster;
 pub use error::Error;
 pub use matrix::on_every_version;

@@ -14,13 +14,14 @@ impl Cluster {
         Ok(listed.lines().filter(|line| !line.is_empty()).map(str::to_owned).collect())
     }
 
-    /// The leases that live, in lower-case hexadecimal.
+    /// The leases that live, in lower-case hexadecimal without leading zeros, as in the keys of locks.
     ///
     /// # Errors
     /// Those of [`Cluster::ctl`].
     pub async fn leases(&self) -> Result<Vec<String>, Error> {
         let listed = self.ctl(&["lease", "list"]).await?;
-        Ok(listed.lines().skip(1).filter(|line| !line.is_empty()).map(str::to_owned).collect())
+        let leases = listed.lines().skip(1).map(|line| line.trim_start_matches('0')).filter(|line| !line.is_empty());
+        Ok(leases.map(str::to_owned).collect())
     }
 
     /// The present revision: the number of transactions that ever wrote.
