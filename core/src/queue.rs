@@ -302,7 +302,12 @@ impl Queue {
                     self.answer(ticket, answer, out);
                     self.remove(ticket);
                 }
-                Phase::Leaving(_) | Phase::Gone(_) => {} // the cleaner, or the delete on its way, ends them
+                Phase::Leaving(_) | Phase::Gone(_) => {
+                    // The cleaner, or the delete on its way, ends them.
+                    if let Some(member) = self.members.get_mut(&ticket) {
+                        member.has_outlived_session = reason == LostReason::Expired;
+                    }
+                }
                 _ => self.requeue(ticket, reason, out),
             }
         }
@@ -645,12 +650,10 @@ impl Queue {
         match stood {
             Ok(stood) => {
                 for (ticket, stood) in tickets.into_iter().zip(stood) {
-                    let Some(Phase::Leaving(answer)) = self.members.get(&ticket).map(|member| member.phase.clone())
-                    else {
-                        continue;
-                    };
+                    let Some(member) = self.members.get(&ticket) else { continue };
+                    let Phase::Leaving(answer) = member.phase.clone() else { continue };
                     match answer {
-                        Answer::Released if !stood => {
+                        Answer::Released if !stood && !member.has_outlived_session => {
                             let error = Error::lost(&self.name, LostReason::KeyDeleted);
                             out.push(Effect::Released(ticket, Err(error)));
                         }

@@ -110,6 +110,8 @@ pub struct Member {
     pub is_ambiguous: bool,
     /// Whether it once stood in the queue.
     pub has_queued: bool,
+    /// Whether its session ran out while its key was being deleted: the lease may have taken the key first.
+    pub has_outlived_session: bool,
     /// A try among too many nested names to step around: it queues, and leaves unless it is the head.
     pub is_impatient: bool,
     /// Nested names that a try has to step around.
@@ -136,6 +138,7 @@ impl Member {
             attempts: 0,
             is_ambiguous: false,
             has_queued: false,
+            has_outlived_session: false,
             is_impatient: false,
             nested: Vec::new(),
             last_error: None,
