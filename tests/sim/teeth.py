@@ -125,6 +125,8 @@ def try_fault(patch: Path, options: argparse.Namespace) -> bool:
         ("simulation", ["--seeds", str(options.seeds)]),
         ("search", ["--search", str(options.states)]),
     ]:
+        if found_by_any and not options.both:
+            break
         begun = time.monotonic()
         found, said = plays(arguments, options.limit)
         found_by_any |= found
@@ -139,6 +141,7 @@ def main() -> int:
     parser.add_argument("--states", type=int, default=30_000, help="so many states of each scenario of the search at most")
     parser.add_argument("--limit", type=float, default=120, help="so many seconds for each means and fault at most")
     parser.add_argument("--only", default="", help="only the faults whose names contain this; several with commas")
+    parser.add_argument("--both", action="store_true", help="search also for what the simulation found")
     parser.add_argument("--quick", action="store_true", help="only a few faults of different kinds")
     options = parser.parse_args()
     if options.quick:
