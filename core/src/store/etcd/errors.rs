@@ -41,6 +41,9 @@ pub(super) struct Failure {
     pub(super) next: Next,
 }
 
+/// What to say of a server that does not speak TLS.
+const NO_TLS: &str = "it does not answer in TLS; is it an http:// endpoint?";
+
 /// Prefix of every error that etcd itself reports.
 const FROM_ETCD: &str = "etcdserver: ";
 
@@ -87,11 +90,13 @@ impl Failure {
         let tls = chain.clone().find_map(|error| error.downcast_ref::<TlsError>()).or(last_words);
         let (kind, cause) = match tls.map(|error| (error, certificate_problem(error))) {
             Some((error, Some(advice))) => (ErrorKind::Unauthenticated, format!("{error}; {advice}")),
-            Some((TlsError::InvalidMessage(_), None)) => {
-                (ErrorKind::Unavailable, "it does not answer in TLS; is it an http:// endpoint?".to_owned())
-            }
+            Some((TlsError::InvalidMessage(_), None)) => (ErrorKind::Unavailable, NO_TLS.to_owned()),
             Some((error, None)) => (ErrorKind::Unavailable, format!("TLS: {error}")),
-            None => (ErrorKind::Unavailable, root_cause(chain)),
+            None => match root_cause(chain) {
+                // tokio-rustls's words for a server that hangs up on our first word; etcd without TLS does.
+                cause if cause == "tls handshake eof" => (ErrorKind::Unavailable, NO_TLS.to_owned()),
+                cause => (ErrorKind::Unavailable, cause),
+            },
         };
         // A server that refuses our certificate says so after our side of the handshake, when requests are on the way already;
         // it never looks at them.
