@@ -24,6 +24,9 @@ struct Options {
     /// Interleaved rounds of each comparison.
     #[arg(long, default_value_t = 20)]
     rounds: usize,
+    /// Run one side of the pair alone for some seconds, for a profiler.
+    #[arg(long, value_enum)]
+    profile: Option<pair::Side>,
     /// Play one side of the hand-off between two processes (started by the benchmark itself).
     #[arg(long, hide = true)]
     peer: Option<String>,
@@ -65,6 +68,10 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
             cluster.release(),
             if place == Place::Disk { "on disk" } else { "in memory" }
         );
+        if let Some(side) = options.profile {
+            pair::profile(&client, side).await?;
+            continue;
+        }
         if wants(What::Pair) {
             pair::run(&client, options.rounds).await?;
         }
