@@ -17,6 +17,9 @@ use tokio::{
 use crate::{raw, stats::Sample};
 
 const HAND_OFFS: usize = 25;
+/// Before each hand-off, on both sides: the waiter's watch stands by then, as it does in a queue that lasts, and everybody is
+/// as sleepy as in a lock that is held for a while.
+const PAUSE: Duration = Duration::from_millis(3);
 const NAME: &str = "/bench/handoff";
 const RAW: &str = "/bench/raw/handoff";
 
@@ -30,14 +33,14 @@ pub async fn run(endpoint: &str, rounds: usize) -> Result<(), Box<dyn Error>> {
     for round in 0..=rounds {
         for _ in 0..HAND_OFFS {
             client.raw_call(raw::put(&key, lease)).await?;
+            tokio::time::sleep(PAUSE).await;
             let started = clock::now();
             client.raw_call(raw::delete(&key)).await?;
             let seen = peer.hears("seen").await?;
             let guard = client.lock(NAME).acquire().await?;
             peer.says("acquire").await?;
             while client.lock(NAME).queue().await?.len() < 2 {}
-            // Let the waiter's watch stand, as it does in a queue that lasts.
-            tokio::time::sleep(Duration::from_millis(3)).await;
+            tokio::time::sleep(PAUSE).await;
             let released = clock::now();
             guard.release().await?;
             let acquired = peer.hears("acquired").await?;
