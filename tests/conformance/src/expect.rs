@@ -112,7 +112,7 @@ fn holds(name: &str, operand: &Value, actual: Option<&Value>) -> Result<bool> {
         }
         "any_of" => {
             let choices = operand.as_array().with_context(|| format!("any_of needs a list, not {operand}"))?;
-            actual.is_some_and(|actual| choices.contains(actual))
+            choices.contains(actual.unwrap_or(&Value::Null))
         }
         "present" => operand.as_bool() == Some(actual.is_some_and(|actual| !actual.is_null())),
         other => bail!("{other} is not a comparison and cannot stand beside one"),
@@ -158,12 +158,16 @@ mod tests {
             (json!({"contains": "b"}), json!("abc"), json!("ac")),
             (json!({"lacks": "b"}), json!("ac"), json!("abc")),
             (json!({"any_of": ["a", "b"]}), json!("b"), json!("c")),
+            (json!({"any_of": ["a", null]}), json!(null), json!("c")),
             (json!({"present": true}), json!(0), json!(null)),
             (json!({"present": false}), json!(null), json!(0)),
         ] {
             assert!(!differs(expected.clone(), good), "{expected}");
             assert!(differs(expected.clone(), bad), "{expected}");
         }
+        // What is not there counts as null.
+        assert!(difference(&json!({"any_of": ["a", null]}), None).unwrap().is_none());
+        assert!(difference(&json!({"any_of": ["a", "b"]}), None).unwrap().is_some());
         assert!(difference(&json!({"gt": "five"}), Some(&json!(6))).is_err());
         assert!(difference(&json!({"gt": 5, "field": 1}), Some(&json!(6))).is_err());
     }

@@ -34,6 +34,9 @@ struct Options {
     /// How often each play is repeated.
     #[arg(long, default_value_t = 1)]
     repeat: usize,
+    /// Write the history of every play, not only of failed ones.
+    #[arg(long)]
+    keep: bool,
     /// List the scenarios and end.
     #[arg(long)]
     list: bool,
@@ -61,7 +64,7 @@ fn main() -> ExitCode {
 #[tokio::main]
 async fn run(options: Options) -> Result<bool> {
     let home = Path::new(env!("CARGO_MANIFEST_DIR"));
-    let mut scenarios = Scenario::read_all(&options.scenarios.unwrap_or_else(|| home.join("scenarios")))?;
+    let mut scenarios = Scenario::read_all(&options.scenarios.clone().unwrap_or_else(|| home.join("scenarios")))?;
     let filters = &options.filters;
     scenarios.retain(|scenario| filters.is_empty() || filters.iter().any(|filter| scenario.name.contains(filter)));
     ensure!(!scenarios.is_empty(), "no scenario's name contains {}; --list shows them", filters.join(" or "));
@@ -73,19 +76,19 @@ async fn run(options: Options) -> Result<bool> {
     }
     let drivers: Drivers = match options.drivers.is_empty() {
         true => cast::discover(&home.join("drivers"))?,
-        false => options.drivers.into_iter().collect(),
+        false => options.drivers.iter().cloned().collect(),
     };
     ensure!(!drivers.is_empty(), "there is no driver; build one, or name one with --driver");
     // Ctrl-C drops the plays, and with them their drivers and clusters.
     tokio::select! {
-        clean = play_all(scenarios, &drivers, options.version, options.repeat, options.jobs.max(1)) => Ok(clean),
+        clean = play_all(scenarios, &drivers, &options) => Ok(clean),
         _ = tokio::signal::ctrl_c() => bail!("interrupted"),
     }
 }
 
-async fn play_all(scenarios: Vec<Scenario>, drivers: &Drivers, version: Version, repeat: usize, jobs: usize) -> bool {
-    let folder = target().join("conformance");
-    let mut report = Report::default();
+async fn play_all(scenarios: Vec<Scenario>, drivers: &Drivers, options: &Options) -> bool {
+    let (version, repeat, jobs) = (options.version, options.repeat, options.jobs.max(1));
+    let mut report = Report::new(target().join("conformance"), options.keep);
     let mut running: JoinSet<(String, String, Outcome)> = JoinSet::new();
     for (turn, scenario) in scenarios.iter().enumerate() {
         for casting in cast::castings(scenario, drivers, turn) {
@@ -98,7 +101,7 @@ async fn play_all(scenarios: Vec<Scenario>, drivers: &Drivers, version: Version,
             };
             for round in 1..=repeat {
                 while running.len() >= jobs {
-                    next(&mut running, &mut report, &folder).await;
+                    next(&mut running, &mut report).await;
                 }
                 let label = if repeat == 1 { label.clone() } else { format!("{label}-{round}") };
                 let (scenario, cast) = (scenario.clone(), cast.clone());
@@ -107,15 +110,15 @@ async fn play_all(scenarios: Vec<Scenario>, drivers: &Drivers, version: Version,
         }
     }
     while !running.is_empty() {
-        next(&mut running, &mut report, &folder).await;
+        next(&mut running, &mut report).await;
     }
     println!("\n{}", report.table());
     report.is_clean()
 }
 
-async fn next(running: &mut JoinSet<(String, String, Outcome)>, report: &mut Report, folder: &Path) {
+async fn next(running: &mut JoinSet<(String, String, Outcome)>, report: &mut Report) {
     match running.join_next().await {
-        Some(Ok((scenario, cast, outcome))) => println!("{}", report.played(&scenario, &cast, &outcome, folder)),
+        Some(Ok((scenario, cast, outcome))) => println!("{}", report.played(&scenario, &cast, &outcome)),
         // A play that panics is a mistake in the runner: the whole run is worth nothing.
         Some(Err(error)) => std::panic::resume_unwind(error.into_panic()),
         None => {}
@@ -124,6 +127,8 @@ async fn next(running: &mut JoinSet<(String, String, Outcome)>, report: &mut Rep
 
 /// Where cargo puts what it builds.
 fn target() -> PathBuf {
-    std::env::var_os("CARGO_TARGET_DIR")
-        .map_or_else(|| Path::new(env!("CARGO_MANIFEST_DIR")).join("../../target"), PathBuf::from)
+    std::env::var_os("CARGO_TARGET_DIR").map_or_else(
+        || Path::new(env!("CARGO_MANIFEST_DIR")).ancestors().nth(2).unwrap_or(Path::new(".")).join("target"),
+        PathBuf::from,
+    )
 }

@@ -1,6 +1,6 @@
 //! What the runner prints: a line for every play as it ends, what was wrong at once, and a table at the end.
 
-use std::{collections::BTreeMap, fmt::Write as _, path::Path, time::Duration};
+use std::{collections::BTreeMap, fmt::Write as _, path::PathBuf, time::Duration};
 
 use crate::play::Outcome;
 
@@ -8,8 +8,10 @@ use crate::play::Outcome;
 const SHOWN: usize = 40;
 
 /// How the plays went so far.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub struct Report {
+    folder: PathBuf,
+    keep: bool,
     /// By scenario, then by cast.
     rows: BTreeMap<String, BTreeMap<String, Cell>>,
 }
@@ -22,34 +24,39 @@ enum Cell {
 }
 
 impl Report {
-    /// Takes a play that has ended; returns what to print. The history of a failed one goes into `folder`.
-    pub fn played(&mut self, scenario: &str, cast: &str, outcome: &Outcome, folder: &Path) -> String {
+    /// An empty one. The histories of failed plays go into `folder`; those of all of them, if `keep` says so.
+    pub fn new(folder: PathBuf, keep: bool) -> Self {
+        Self { folder, keep, rows: BTreeMap::new() }
+    }
+
+    /// Takes a play that has ended; returns what to print.
+    pub fn played(&mut self, scenario: &str, cast: &str, outcome: &Outcome) -> String {
         let passed = outcome.findings.is_empty();
         let cell = if passed { Cell::Passed(outcome.took) } else { Cell::Failed };
         self.rows.entry(scenario.to_owned()).or_default().insert(cast.to_owned(), cell);
         let seconds = outcome.took.as_secs_f64();
+        let kept = if passed && !self.keep { String::new() } else { self.keep(scenario, cast, outcome) };
         if passed {
-            return format!("ok      {scenario} [{cast}] {seconds:.1} s");
+            return format!("ok      {scenario} [{cast}] {seconds:.1} s{kept}");
         }
         let mut text = format!("FAILED {scenario} [{cast}] {seconds:.1} s\n");
         for finding in &outcome.findings {
             let _ = writeln!(text, "  {finding}");
         }
-        text.push_str(&outcome.history.trace(SHOWN));
-        let stem = folder.join(format!("{scenario}-{cast}"));
+        text + &outcome.history.trace(SHOWN) + kept.trim_start_matches('\n')
+    }
+
+    /// Writes what is known of a play into files; says where.
+    fn keep(&self, scenario: &str, cast: &str, outcome: &Outcome) -> String {
+        let stem = self.folder.join(format!("{scenario}-{cast}"));
         let (history, diagnostics) = (stem.with_extension("jsonl"), stem.with_extension("log"));
-        let written = std::fs::create_dir_all(folder)
+        let written = std::fs::create_dir_all(&self.folder)
             .and_then(|()| outcome.history.write(&history))
             .and_then(|()| std::fs::write(&diagnostics, &outcome.diagnostics));
         match written {
-            Ok(()) => {
-                let _ = write!(text, "  history: {}\n  logs: {}", history.display(), diagnostics.display());
-            }
-            Err(error) => {
-                let _ = write!(text, "  cannot write {}: {error}", history.display());
-            }
+            Ok(()) => format!("\n  history: {}\n  logs: {}", history.display(), diagnostics.display()),
+            Err(error) => format!("\n  cannot write {}: {error}", history.display()),
         }
-        text
     }
 
     /// Takes a scenario that cannot be played; returns what to print.
@@ -117,11 +124,11 @@ mod tests {
 
     #[test]
     fn counts_stand_in_the_last_line() {
-        let mut report = Report::default();
         let folder = std::env::temp_dir().join(format!("leasehold-report-{}", std::process::id()));
-        assert_eq!(report.played("fifo", "rust", &outcome(&[]), &folder), "ok      fifo [rust] 1.5 s");
+        let mut report = Report::new(folder.clone(), false);
+        assert_eq!(report.played("fifo", "rust", &outcome(&[])), "ok      fifo [rust] 1.5 s");
         assert!(report.is_clean());
-        let failed = report.played("fifo", "mixed", &outcome(&["exclusion: two held"]), &folder);
+        let failed = report.played("fifo", "mixed", &outcome(&["exclusion: two held"]));
         assert!(failed.starts_with("FAILED fifo [mixed]") && failed.contains("exclusion: two held"), "{failed}");
         assert!(folder.join("fifo-mixed.jsonl").exists());
         std::fs::remove_dir_all(&folder).unwrap();
