@@ -41,7 +41,7 @@ bench: ## Measure against raw etcd calls, data on disk and in memory.
 
 conformance: ## Play the conformance scenarios; ARGS="…" goes to the runner.
 	@scripts/setup.sh test
-	cargo run -p leasehold-conformance -- $(ARGS)
+	tests/conformance/play $(ARGS)
 
 sim: ## Play seeded disasters in virtual time: SEEDS=… how many, FROM=… the first; TRACE=… shows everything that one seed does.
 	cargo run --profile sim -p leasehold-sim -- $(if $(TRACE),--trace $(TRACE),--seeds $(or $(SEEDS),10000) --from $(or $(FROM),0))

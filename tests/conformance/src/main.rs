@@ -28,6 +28,9 @@ struct Options {
     /// Only the scenarios whose name contains this, or one of these.
     #[arg(long = "filter", value_name = "TEXT")]
     filters: Vec<String>,
+    /// The same as --filter.
+    #[arg(value_name = "TEXT")]
+    names: Vec<String>,
     /// The series of etcd: 3.7, 3.6, 3.5, 3.4 or any.
     #[arg(long, default_value = "any")]
     version: Version,
@@ -65,7 +68,7 @@ fn main() -> ExitCode {
 async fn run(options: Options) -> Result<bool> {
     let home = Path::new(env!("CARGO_MANIFEST_DIR"));
     let mut scenarios = Scenario::read_all(&options.scenarios.clone().unwrap_or_else(|| home.join("scenarios")))?;
-    let filters = &options.filters;
+    let filters = [options.filters.as_slice(), &options.names].concat();
     scenarios.retain(|scenario| filters.is_empty() || filters.iter().any(|filter| scenario.name.contains(filter)));
     ensure!(!scenarios.is_empty(), "no scenario's name contains {}; --list shows them", filters.join(" or "));
     if options.list {
