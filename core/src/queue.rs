@@ -390,6 +390,10 @@ impl Queue {
             Err(error) => Err(error),
         };
         match (joined, ending) {
+            // Nobody but an earlier attempt of this contender may have written its key, and there was none.
+            (Ok(joined), ending) if joined.revision.is_some() && !joined.is_new && !member.is_ambiguous => {
+                self.on_ghost_found(ticket, ending, out);
+            }
             (Ok(joined), ending) => {
                 member.revision = joined.revision.unwrap_or_default();
                 member.has_queued |= joined.revision.is_some();
@@ -404,6 +408,20 @@ impl Queue {
                 }
             }
             (Err(error), ending) => self.on_join_failed(now, ticket, error, ending, out),
+        }
+    }
+
+    /// The key that a contender was given stands already: the ghost of one that had it before, by a request that took effect
+    /// twice. It is deleted, never chosen again, and the contender gets another key.
+    fn on_ghost_found(&mut self, ticket: Ticket, ending: Option<Answer>, out: &mut Vec<Effect>) {
+        let Some(member) = self.members.get_mut(&ticket) else { return };
+        let (Some((session, lease)), Some(key)) = (member.session, member.key.clone()) else { return };
+        member.is_ambiguous = true;
+        out.push(Effect::Ambiguous(session, key.clone()));
+        out.push(Effect::Clean(key, lease, None));
+        match ending {
+            Some(answer) => self.drop_unjoined(ticket, answer, out),
+            None => self.requeue(ticket, LostReason::KeyDeleted, out),
         }
     }
 
@@ -677,12 +695,14 @@ impl Queue {
         self.unblock(out);
     }
 
-    /// The key of `ticket` was deleted; an earlier attempt to enqueue may still take effect, or just did.
-    fn clean_ghost(&self, ticket: Ticket, out: &mut Vec<Effect>) {
-        if let Some(Member { is_ambiguous: true, key: Some(key), session: Some((_, lease)), .. }) =
-            self.members.get(&ticket)
-        {
-            out.push(Effect::Clean(key.clone(), *lease, None));
+    /// The key of `ticket` was deleted; an earlier attempt to enqueue may still take effect, or the view shows that one did.
+    fn clean_ghost(&mut self, ticket: Ticket, out: &mut Vec<Effect>) {
+        let Some(member) = self.members.get_mut(&ticket) else { return };
+        let (Some((_, lease)), Some(key)) = (member.session, &member.key) else { return };
+        // Its number must not be used again either.
+        member.is_ambiguous |= self.view.place_of(key).is_some_and(|at| at != member.revision);
+        if member.is_ambiguous {
+            out.push(Effect::Clean(key.clone(), lease, None));
         }
     }
 

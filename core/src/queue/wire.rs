@@ -143,6 +143,8 @@ pub fn delete_unseen(key: &Key) -> Request {
 pub struct Joined {
     /// The create revision of our key; `None` where it does not stand (a try that failed).
     pub revision: Option<i64>,
+    /// Whether this very request wrote it; otherwise it stood already.
+    pub is_new: bool,
     /// The first keys below the name, nested names included, at the store's revision of the reply.
     pub glance: Vec<KeyValue>,
     /// Whether `glance` is all there was.
@@ -165,7 +167,7 @@ pub fn joined(reply: Reply, key: &Key) -> Option<Joined> {
     // A try that succeeded reads nothing: its conditions said that nobody stood there.
     let RangeReply { kvs, count } = ranges.next().unwrap_or_default();
     let is_whole = count == i64::try_from(kvs.len()).unwrap_or(i64::MAX);
-    Some(Joined { revision: own, glance: kvs, is_whole })
+    Some(Joined { revision: own, is_new: succeeded, glance: kvs, is_whole })
 }
 
 /// Reads the reply to [`delete`] of `keys` keys: for each whether it still stood and is deleted now.
