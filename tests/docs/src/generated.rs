@@ -1,0 +1,81 @@
+//! The parts of pages that a program writes, between `<!-- generated: name -->` and `<!-- end -->`.
+
+use std::{fmt::Write as _, fs, io};
+
+use leasehold::{Code, LostReason};
+
+use crate::pages;
+
+const END: &str = "<!-- end -->";
+
+/// A part of a page that is generated.
+struct Part {
+    page: &'static str,
+    name: &'static str,
+    text: fn() -> String,
+}
+
+const PARTS: [Part; 2] = [
+    Part { page: "docs/errors.md", name: "codes", text: codes },
+    Part { page: "docs/errors.md", name: "reasons", text: reasons },
+];
+
+/// Brings every generated part up to date, or, with `check`, only looks. Returns the pages that were stale.
+pub fn update(check: bool) -> io::Result<Vec<&'static str>> {
+    let mut stale = Vec::new();
+    for part in &PARTS {
+        let path = pages::root().join(part.page);
+        let old = fs::read_to_string(&path)?;
+        let new = replace(&old, part.name, &(part.text)()).ok_or_else(|| {
+            let message = format!("{} has no part <!-- generated: {} --> … {END}", part.page, part.name);
+            io::Error::new(io::ErrorKind::InvalidData, message)
+        })?;
+        if new != old {
+            stale.push(part.page);
+            if !check {
+                fs::write(&path, new)?;
+            }
+        }
+    }
+    stale.dedup();
+    Ok(stale)
+}
+
+/// `page` with the part `name` replaced; `None` where it has no such part.
+fn replace(page: &str, name: &str, text: &str) -> Option<String> {
+    let start_mark = format!("<!-- generated: {name} -->\n");
+    let start = page.find(&start_mark)? + start_mark.len();
+    let end = start + page[start..].find(END)?;
+    Some(format!("{}\n{text}\n{}", &page[..start], &page[end..]))
+}
+
+fn codes() -> String {
+    let mut table = String::from("| Number | Name | Rust |\n|---:|---|---|\n");
+    for code in Code::ALL {
+        let (number, name) = (code.number(), code.name());
+        _ = writeln!(table, "| {number} | [`{name}`](#{}) | `Code::{code:?}` |", name.to_lowercase());
+    }
+    table
+}
+
+fn reasons() -> String {
+    let mut table = String::from("| Number | Name | Rust |\n|---:|---|---|\n");
+    for reason in LostReason::ALL {
+        _ = writeln!(table, "| {} | `{}` | `LostReason::{reason:?}` |", reason.number(), reason.name());
+    }
+    table
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_part_is_replaced_between_its_marks_and_nothing_else() {
+        let page = "a\n<!-- generated: x -->\n\nold\n\n<!-- end -->\nb\n";
+        let new = replace(page, "x", "new\n").unwrap();
+        assert_eq!(new, "a\n<!-- generated: x -->\n\nnew\n\n<!-- end -->\nb\n");
+        assert_eq!(replace(&new, "x", "new\n").unwrap(), new);
+        assert_eq!(replace(page, "y", "new\n"), None);
+    }
+}

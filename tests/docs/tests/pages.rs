@@ -1,0 +1,59 @@
+//! The pages as they stand: fresh, without dead links, and with a proof for each answer.
+
+use leasehold::Code;
+use leasehold_docs::{generated, links, pages};
+
+fn page(path: &str) -> pages::Page {
+    pages::all().unwrap().into_iter().find(|page| page.path.as_os_str() == path).unwrap()
+}
+
+#[test]
+fn generated_parts_are_fresh() {
+    assert_eq!(generated::update(true).unwrap(), Vec::<&str>::new(), "run `make gen`");
+}
+
+#[test]
+fn links_lead_somewhere() {
+    let dead: Vec<String> = pages::all().unwrap().iter().flat_map(links::dead).collect();
+    assert!(dead.is_empty(), "{dead:#?}");
+}
+
+#[test]
+fn every_error_is_explained() {
+    let errors = page("docs/errors.md");
+    let missing: Vec<&str> = Code::ALL
+        .iter()
+        .map(|code| code.name())
+        .filter(|name| !errors.headings().any(|title| title == *name))
+        .collect();
+    assert!(missing.is_empty(), "docs/errors.md has no heading for {missing:?}");
+}
+
+/// An answer without a test is an opinion.
+#[test]
+fn every_question_names_a_test() {
+    let questions = page("docs/questions.md");
+    let mut open = None;
+    let mut unproven = Vec::new();
+    for (_, line) in questions.prose() {
+        if let Some(title) = line.strip_prefix("## ") {
+            unproven.extend(open.replace(title));
+        } else if links::targets(line).any(|target| target.contains("tests/")) {
+            open = None;
+        }
+    }
+    unproven.extend(open);
+    assert!(unproven.is_empty(), "no test is named under {unproven:#?}");
+}
+
+#[test]
+fn make_targets_named_in_pages_exist() {
+    let makefile = std::fs::read_to_string(pages::root().join("Makefile")).unwrap();
+    let exists = |target: &str| makefile.lines().any(|line| line.starts_with(&format!("{target}:")));
+    for page in pages::all().unwrap() {
+        for named in page.text.split("`make ").skip(1) {
+            let target = named.split(|letter: char| !letter.is_ascii_lowercase()).next().unwrap();
+            assert!(target.is_empty() || exists(target), "{}: there is no `make {target}`", page.path.display());
+        }
+    }
+}
