@@ -35,21 +35,24 @@ gen: ## Write generated files anew; `make gen CHECK=1` only says which are stale
 	@scripts/setup.sh build
 	@cargo run --quiet -p leasehold-docs --bin gen -- $(if $(CHECK),--check)
 
-bench: ## Measure against raw etcd calls, data on disk and in memory.
+bench: ## Measure against raw etcd calls, data on disk and in memory; ARGS="--help" tells more.
 	@scripts/setup.sh demo
-	cargo run --release -p leasehold-bench
+	cargo run --release -p leasehold-bench -- $(ARGS)
 
 conformance: ## Play the conformance scenarios; ARGS="…" goes to the runner.
 	@scripts/setup.sh test
 	tests/conformance/play $(ARGS)
 
 sim: ## Play seeded disasters in virtual time: SEEDS=… how many, FROM=… the first; TRACE=… shows everything that one seed does.
+	@scripts/setup.sh build
 	cargo run --profile sim -p leasehold-sim -- $(if $(TRACE),--trace $(TRACE),--seeds $(or $(SEEDS),10000) --from $(or $(FROM),0))
 
 search: ## Search every order of events of small clusters; STATES=… how many of each.
+	@scripts/setup.sh build
 	cargo run --profile sim -p leasehold-sim -- --search $(or $(STATES),1000000)
 
 teeth: ## Plant faults in a copy of the core and see the simulation and the search find them; ONLY=… some of them.
+	@scripts/setup.sh build
 	tests/sim/teeth.py --only "$(ONLY)"
 
 doctor: ## Say what is missing on this machine and how to get it; changes nothing.
