@@ -1,4 +1,8 @@
 //! The lock as its users know it, on a real etcd.
 
 mod basics;
+mod guard;
+mod names;
+mod queue;
+mod session;
 mod support;

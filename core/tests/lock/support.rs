@@ -17,3 +17,8 @@ pub fn options(cluster: &Cluster) -> ClientOptions {
 pub fn client(cluster: &Cluster) -> Client {
     options(cluster).build().expect("good options")
 }
+
+/// The end of `future`, which must come soon.
+pub async fn soon<F: Future>(future: F) -> F::Output {
+    tokio::time::timeout(Duration::from_secs(30), future).await.expect("it takes too long")
+}
