@@ -153,7 +153,11 @@ impl Plan {
         // Long holds meet more expiries, short ones more hand-offs.
         let longest = *rng.choice(&[2 * MS, 100 * MS, SEC, ttl * SEC * 2]).unwrap_or(&SEC);
         let clients = (0..rng.usize(1..=4)).map(|_| client(&mut rng, &names, ttl, length, longest)).collect::<Vec<_>>();
-        let foreign = (0..rng.usize(0..=4).saturating_sub(1)).map(|_| foreign(&mut rng, &names, length)).collect();
+        let mut foreign: Vec<_> =
+            (0..rng.usize(0..=4).saturating_sub(1)).map(|_| foreign(&mut rng, &names, length)).collect();
+        if one_in(&mut rng, 16) {
+            foreign.extend(crowd(&mut rng, &names[0], length));
+        }
         let mut net = Net { delay: span(&mut rng, MS / 4, 50 * MS), ..Net::default() };
         let mut faults = Vec::new();
         if only_robbers {
@@ -176,6 +180,9 @@ impl Plan {
             for _ in 0..rng.usize(0..12) {
                 let at = rng.u64(0..length);
                 faults.push((at, fault(&mut rng, clients.len(), members, ttl)));
+            }
+            if one_in(&mut rng, 3) {
+                stutter(&mut rng, clients.len(), ttl, length, &mut faults);
             }
             faults.sort_by_key(|(at, _)| *at);
         }
@@ -241,6 +248,34 @@ fn foreign(rng: &mut Rng, names: &[Arc<str>], length: u64) -> ForeignPlan {
         ttl: (!one_in(rng, 6)).then(|| rng.i64(2..=10)),
         dies: one_in(rng, 5),
     }
+}
+
+/// One client can hardly breathe: cut off or frozen again and again, for about as long as its lease lives, with moments in
+/// between in which something gets through. What an acknowledgement is worth that comes late shows only then.
+fn stutter(rng: &mut Rng, clients: usize, ttl: u64, length: u64, faults: &mut Vec<(u64, Fault)>) {
+    let client = rng.usize(0..clients);
+    let mut at = rng.u64(0..length);
+    for _ in 0..rng.usize(3..12) {
+        let long = rng.u64(ttl * SEC / 20..ttl * SEC).min(10 * SEC);
+        if at + long > length {
+            break;
+        }
+        faults.push((at, if rng.bool() { Fault::CutOff(client, long) } else { Fault::FreezeClient(client, long) }));
+        at += long + span(rng, MS, 200 * MS);
+    }
+}
+
+/// So many contenders for one name that clients watch only who stands right ahead of them.
+fn crowd(rng: &mut Rng, name: &Arc<str>, length: u64) -> Vec<ForeignPlan> {
+    let from = rng.u64(0..length / 2);
+    let one = |rng: &mut Rng| ForeignPlan {
+        name: name.clone(),
+        at: from + rng.u64(0..2 * SEC),
+        hold: span(rng, MS, 50 * MS),
+        ttl: Some(rng.i64(10..=30)),
+        dies: one_in(rng, 100),
+    };
+    (0..rng.usize(60..90)).map(|_| one(rng)).collect()
 }
 
 fn fault(rng: &mut Rng, clients: usize, members: usize, ttl: u64) -> Fault {

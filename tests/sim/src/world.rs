@@ -595,6 +595,7 @@ impl World {
             self.at(at, Event::Apply { member: n, upto });
         }
         for n in 0..self.foreign.len() {
+            // Most of a crowd is not there yet, waits, or is gone.
             if let Stage::Holding(token) = self.foreign[n].stage {
                 let foreign = &self.foreign[n];
                 let queue = self.cluster.contenders(&foreign.plan.name);
@@ -639,6 +640,7 @@ impl World {
             self.cluster.kv.renew(now, foreign.lease);
         }
         let key = foreign.key();
+        let mut pause = self.rng.u64(MS..100 * MS);
         match foreign.stage {
             Stage::Absent => {
                 foreign.stage = foreign.join(&mut self.cluster.kv, now).map_or(Stage::Over, Stage::Waiting);
@@ -657,6 +659,9 @@ impl World {
                     self.log(|_| format!("foreign client {n} holds with {token}"));
                     let verdict = self.judge.on_foreign(self.now, n, &name, key, token);
                     self.break_rule(verdict);
+                } else {
+                    // Whoever stands far behind need not look often.
+                    pause *= queue.iter().position(|kv| kv.key == key).map_or(1, |place| place.min(20) as u64);
                 }
             }
             Stage::Holding(_) if self.now >= foreign.until => {
@@ -673,7 +678,6 @@ impl World {
         }
         self.after_write();
         if self.foreign[n].stage != Stage::Over {
-            let pause = self.rng.u64(MS..100 * MS);
             self.at(self.now + pause, Event::Foreign(n));
         }
     }
