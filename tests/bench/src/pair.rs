@@ -4,7 +4,10 @@ use std::time::{Duration, Instant};
 
 use clap::ValueEnum;
 
-use leasehold::{Client, Result, store::Key};
+use leasehold::{
+    Client, Result,
+    store::{Key, Keys},
+};
 
 use crate::{raw, stats::Sample};
 
@@ -36,34 +39,42 @@ pub async fn profile(client: &Client, side: Side) -> Result<()> {
 
 pub async fn run(client: &Client, rounds: usize) -> Result<()> {
     let lease = raw::lease(client).await?;
-    let key = Key::from("/bench/raw/1");
+    let (key, guarded) = (Key::from("/bench/raw/1"), Key::from("/bench/guarded/1"));
+    let queue = Keys::prefix(Key::from("/bench/guarded/"));
     let lock = client.lock("/bench/pair");
-    let (mut ours, mut theirs) = (Vec::new(), Vec::new());
+    let mut times = [const { Vec::new() }; 3];
     for round in 0..=rounds {
-        let started = Instant::now();
-        for _ in 0..PAIRS {
-            raw::pair(client, &key, lease).await?;
+        let mut took = [Duration::ZERO; 3];
+        for (side, took) in took.iter_mut().enumerate() {
+            let started = Instant::now();
+            for _ in 0..PAIRS {
+                match side {
+                    0 => raw::pair(client, &key, lease).await?,
+                    1 => raw::guarded_pair(client, &guarded, &queue, lease).await?,
+                    _ => lock.acquire().await?.release().await?,
+                }
+            }
+            *took = started.elapsed() / PAIRS as u32;
         }
-        let raw = started.elapsed() / PAIRS as u32;
-        let started = Instant::now();
-        for _ in 0..PAIRS {
-            lock.acquire().await?.release().await?;
-        }
-        let locked = started.elapsed() / PAIRS as u32;
         if round > 0 {
             // The first round warms up.
-            theirs.push(raw);
-            ours.push(locked);
+            times.iter_mut().zip(took).for_each(|(times, took)| times.push(took));
         }
     }
     raw::revoke(client, lease).await?;
-    let (ours, theirs) = (Sample::of(&ours), Sample::of(&theirs));
+    let [raw, guarded, ours] = times.map(|times| Sample::of(&times));
     println!(
         "pair        acquire+release {}, raw {}: {:.2} x, {:+.0} µs   (aim 1.10 x; {rounds} rounds of {PAIRS})",
         ours.show("µs"),
-        theirs.show("µs"),
-        ours.median() / theirs.median(),
-        ours.median() - theirs.median()
+        raw.show("µs"),
+        ours.median() / raw.median(),
+        ours.median() - raw.median()
+    );
+    println!(
+        "            of that, etcd's part (the same two transactions, looking and guarded, by hand): {}: {:.2} x, {:+.0} µs",
+        guarded.show("µs"),
+        guarded.median() / raw.median(),
+        guarded.median() - raw.median()
     );
     Ok(())
 }
