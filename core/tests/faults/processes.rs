@@ -38,12 +38,14 @@ impl Holder {
         let (sender, says) = mpsc::channel();
         thread::spawn(move || lines.map_while(Result::ok).try_for_each(|line| sender.send(line)));
         let holder = Self { child, says };
-        assert_eq!(holder.line(), "holds");
+        holder.expect("holds");
         holder
     }
 
-    fn line(&self) -> String {
-        self.says.recv_timeout(PATIENCE).expect("the holder says something")
+    /// The next thing that it says must be this.
+    fn expect(&self, line: &str) {
+        let said = self.says.recv_timeout(PATIENCE).unwrap_or_else(|_| panic!("the holder does not say {line:?}"));
+        assert_eq!(said, line);
     }
 
     fn signal(&self, signal: Signal) {
@@ -81,21 +83,22 @@ async fn a_process_frozen_past_its_ttl_knows_at_its_first_look_and_writes_nothin
     // By its own clock, too, it must have slept for longer than its TTL; it may have been renewed a moment before.
     tokio::time::sleep((TTL + SCAN).saturating_sub(frozen.elapsed())).await;
     holder.signal(Signal::CONT);
-    assert_eq!(holder.line(), "is_held: false");
-    assert_eq!(holder.line(), "put: LOST");
-    assert_eq!(holder.line(), "lost: EXPIRED");
+    holder.expect("is_held: false");
+    holder.expect("put: LOST");
+    holder.expect("lost: EXPIRED");
     assert_eq!(cluster.ctl(&["get", "/data", "--print-value-only"]).await.unwrap(), "the heir's\n");
     guard.release().await.unwrap();
     heir.close().await.unwrap();
-    assert_eq!(holder.line(), "closed");
+    holder.expect("closed");
     expect_nothing_left(&cluster, SLACK).await;
 }
 
 /// Looks at its guard all the time, so that one look is the first thing it does after it was frozen.
 async fn be_frozen(client: Client) {
     let guard = client.lock(NAME).acquire().await.unwrap();
-    eprintln!("holds");
+    // Before the word that it may be frozen now.
     let mut last = Instant::now();
+    eprintln!("holds");
     let is_held = loop {
         let now = Instant::now();
         let is_held = guard.is_held();
