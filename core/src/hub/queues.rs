@@ -382,9 +382,9 @@ impl Hub {
 
     /// Lets time pass for queues and cleaner, after everything else that happens at `now`.
     pub(super) fn tick(&mut self, now: Moment, out: &mut Vec<Action>) {
-        while let Some((at, id)) = self.wakes.first().copied()
-            && at <= now
-        {
+        // Each once: one that stays due is a fault of its timers, which must not keep the others from their turn.
+        let due: Vec<QueueId> = self.wakes.iter().take_while(|(at, _)| *at <= now).map(|(_, id)| *id).collect();
+        for id in due {
             self.with_queue(now, id, out, |queue, _, effects| queue.tick(now, effects));
         }
         if self.cleaner.wake().is_some_and(|at| at <= now) {
