@@ -49,7 +49,7 @@ sim: ## Play seeded disasters in virtual time: SEEDS=… how many, FROM=… the 
 
 search: ## Search every order of events of small clusters; STATES=… how many of each.
 	@scripts/setup.sh build
-	cargo run --profile sim -p leasehold-sim -- --search $(or $(STATES),1000000)
+	cargo run --profile sim -p leasehold-sim -- --search $(or $(STATES),300000)
 
 teeth: ## Plant faults in a copy of the core and see the simulation and the search find them; ONLY=… some of them.
 	@scripts/setup.sh build
