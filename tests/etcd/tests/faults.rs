@@ -10,7 +10,7 @@ use tokio::{
 };
 
 /// Longer than any election, shorter than anybody's patience.
-const LIMIT: Duration = Duration::from_secs(30);
+const LIMIT: Duration = Duration::from_secs(90);
 
 async fn three(version: Version) -> Cluster {
     Cluster::builder().members(3).version(version).start().await.expect("starts")
