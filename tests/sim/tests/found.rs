@@ -5,8 +5,11 @@ use std::{sync::Arc, time::Duration};
 use leasehold::{
     clock::Moment,
     hub::{Acquire, Action, Config, Hub, Input, RpcId},
-    queue::member::{Mode, Ticket},
-    store::{ErrorKind, Key, Keys, Range, Reply, Request, StoreError, memory::Kv},
+    queue::{
+        member::{Mode, Ticket},
+        wire,
+    },
+    store::{ErrorKind, Key, Keys, Op, Range, Reply, Request, StoreError, Txn, WatchId, WatchReply, memory::Kv},
 };
 
 /// A client and its etcd; every call waits until the test says what becomes of it.
@@ -76,6 +79,13 @@ impl Stage {
     fn wake(&mut self) {
         self.now = self.hub.wake().expect("a timer");
         self.feed(Input::Wake);
+    }
+
+    /// Whether the next timer is the one at which `watch` is closed.
+    fn closes_at_next_wake(&self, watch: WatchId) -> bool {
+        let (mut hub, mut actions) = (self.hub.clone(), Vec::new());
+        hub.handle(hub.wake().expect("a timer"), Input::Wake, &mut actions);
+        actions.contains(&Action::Unwatch(watch))
     }
 
     fn keys(&self) -> Vec<Key> {
@@ -157,4 +167,50 @@ fn a_release_just_before_the_end_is_a_release() {
     stage.feed(Input::Reply(delete_rpc, deleted));
     let released: Vec<_> = stage.told.iter().filter(|action| matches!(action, Action::Released(..))).collect();
     assert!(matches!(released[..], [Action::Released(Ticket(1), Ok(()))]), "{released:?}");
+}
+
+/// Somebody waited, so the queue is watched for a while longer, and a re-check is sent. Another acquire wins at once. Before the answer
+/// to the re-check is here, the watch has lingered long enough and is closed, and with it the order is forgotten. The answer lists the
+/// key of the hold. Rule: only a read that the order took in says anything about our keys.
+#[test]
+fn a_read_that_comes_back_to_no_view_voids_nothing() {
+    let mut stage = Stage::new();
+    let foreign = Key::from("/a/f");
+    let put = Op::Put { key: foreign.clone(), value: Arc::default(), lease: None };
+    stage.apply(&Request::Txn(Txn { then: vec![put], ..Txn::default() })).expect("a foreign contender");
+    stage.acquire(1, Mode::Wait, 60, true);
+    stage.settle();
+    let watch = stage.told.iter().find_map(|action| match action {
+        Action::Watch(id, _) => Some(*id),
+        _ => None,
+    });
+    let id = watch.expect("the queue is watched");
+    let revision = stage.kv.revision();
+    stage.feed(Input::Watch(WatchReply::Created { id, revision }));
+    stage.settle();
+    stage.kv.take_changes();
+    stage.apply(&wire::delete_unseen(&foreign)).expect("the foreign contender leaves");
+    let events = stage.kv.take_changes();
+    stage.feed(Input::Watch(WatchReply::Events { id, events }));
+    assert!(stage.token(1).is_some(), "{:?}", stage.told);
+    stage.feed(Input::Release(Ticket(1)));
+    stage.settle();
+    let events = stage.kv.take_changes();
+    stage.feed(Input::Watch(WatchReply::Events { id, events }));
+    while stage.calls.is_empty() {
+        stage.wake();
+    }
+    let (rpc, read) = stage.only_call();
+    assert!(matches!(read, Request::Range(_)), "a re-check: {read:?}");
+    while !stage.closes_at_next_wake(id) {
+        stage.wake();
+    }
+    stage.acquire(2, Mode::Wait, 60, true);
+    stage.settle();
+    assert!(stage.token(2).is_some(), "{:?}", stage.told);
+    let answer = stage.apply(&read);
+    stage.wake();
+    assert!(stage.told.contains(&Action::Unwatch(id)), "{:?}", stage.told);
+    stage.feed(Input::Reply(rpc, answer));
+    assert!(!stage.told.contains(&Action::Voided(Ticket(2))), "{:?}", stage.told);
 }
