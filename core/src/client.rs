@@ -143,6 +143,17 @@ impl Client {
             // Bad endpoints and certificates fail here, not at the first operation.
             EtcdStore::new((**config).clone())?;
         }
+        Ok(Self::assemble(options, target))
+    }
+
+    /// A client that speaks to etcd through `store`, whatever the URL of `options` says: for tests that plant faults there.
+    #[doc(hidden)]
+    pub fn with_store(options: ClientOptions, store: Arc<dyn Store>) -> Result<Self> {
+        let (options, _) = options.check()?;
+        Ok(Self::assemble(options, Target::Given(store)))
+    }
+
+    fn assemble(options: ClientOptions, target: Target) -> Self {
         let host = rustix::system::uname().nodename().to_string_lossy().into_owned();
         let identity = options.identity.clone().unwrap_or_else(|| format!("{host}:{}", std::process::id()));
         let inner = Inner {
@@ -154,7 +165,7 @@ impl Client {
             states: broadcast::Sender::new(STATES_KEPT),
             running: Mutex::default(),
         };
-        Ok(Self { inner: Arc::new(inner) })
+        Self { inner: Arc::new(inner) }
     }
 
     /// The lock of this name: 1 to 1,024 bytes of UTF-8 without NUL, taken verbatim. A bad name is reported by its operations.
@@ -302,6 +313,7 @@ impl Client {
         let store: Arc<dyn Store> = match &self.inner.target {
             Target::Memory(name) => MemoryStore::open(name),
             Target::Etcd(config) => Arc::new(EtcdStore::new((**config).clone())?),
+            Target::Given(store) => store.clone(),
         };
         let seed = getrandom::u64()
             .map_err(|error| Error::new(Code::Internal, format!("the system gives no random numbers: {error}")))?;

@@ -1,11 +1,14 @@
 //! What a client can be told: validated at the door, with messages that say what was wrong.
 
-use std::{fmt, path::PathBuf, time::Duration};
+use std::{fmt, path::PathBuf, sync::Arc, time::Duration};
 
 use crate::{
     client::Client,
     error::{Code, Error, Result},
-    store::etcd::{EtcdConfig, TlsConfig},
+    store::{
+        Store,
+        etcd::{EtcdConfig, TlsConfig},
+    },
 };
 
 /// The shortest TTL: below it, etcd itself grants longer ones.
@@ -55,6 +58,8 @@ pub(crate) enum Target {
     Memory(String),
     /// A cluster.
     Etcd(Box<EtcdConfig>),
+    /// This one, made by a test.
+    Given(Arc<dyn Store>),
 }
 
 impl ClientOptions {

@@ -2,11 +2,14 @@
 //!
 //! A watch that broke is not resumed: its queue is told, opens another one from now on, and reads. See `queue/view.rs`.
 
-use std::collections::BTreeSet;
+use std::{collections::BTreeMap, time::Duration};
 
 use crate::store::{ErrorKind, Keys, Store, StoreError, WatchId, WatchReply, WatchRequest, WatchStream};
 
-use tokio::sync::mpsc;
+use tokio::{sync::mpsc, time::Instant};
+
+/// A stream on which a watch is not confirmed for so long, until it is given up, is taken for silent and ended.
+const SILENCE: Duration = Duration::from_secs(1);
 
 /// One stream of watches and what stands on it.
 #[derive(Debug, Default)]
@@ -18,8 +21,18 @@ pub(crate) struct Watches {
 
 #[derive(Debug)]
 struct Stream {
-    requests: mpsc::UnboundedSender<WatchRequest>,
-    watches: BTreeSet<WatchId>,
+    /// `None` once it is to end; its last words are on their way.
+    requests: Option<mpsc::UnboundedSender<WatchRequest>>,
+    /// Since when each watch has been asked for; `None` once it stands.
+    watches: BTreeMap<WatchId, Option<Instant>>,
+}
+
+impl Stream {
+    fn send(&self, request: WatchRequest) {
+        if let Some(requests) = &self.requests {
+            let _ = requests.send(request);
+        }
+    }
 }
 
 /// Something that came on the stream of a generation; `None` is its end.
@@ -34,21 +47,25 @@ impl Watches {
             let (requests, _) = mpsc::unbounded_channel();
             let requests = std::mem::replace(&mut stream.requests, requests);
             report(self.generation, stream);
-            self.stream = Some(Stream { requests, watches: BTreeSet::new() });
+            self.stream = Some(Stream { requests: Some(requests), watches: BTreeMap::new() });
         }
         if let Some(stream) = &mut self.stream {
-            stream.watches.insert(id);
+            stream.watches.insert(id, Some(Instant::now()));
             // A stream that is gone already reports its end, and with it the end of this watch.
-            let _ = stream.requests.send(WatchRequest::Create(id, keys));
+            stream.send(WatchRequest::Create(id, keys));
         }
     }
 
     /// Closes a watch.
     pub(crate) fn cancel(&mut self, id: WatchId) {
         if let Some(stream) = &mut self.stream
-            && stream.watches.remove(&id)
+            && let Some(asked) = stream.watches.remove(&id)
         {
-            let _ = stream.requests.send(WatchRequest::Cancel(id));
+            stream.send(WatchRequest::Cancel(id));
+            if asked.is_some_and(|at| at.elapsed() >= SILENCE) {
+                // The next watch would be as silent on it.
+                stream.requests = None;
+            }
         }
     }
 
@@ -59,8 +76,13 @@ impl Watches {
         }
         match reply {
             Some(Ok(reply)) => {
-                if let (WatchReply::Cancelled { id, .. }, Some(stream)) = (&reply, &mut self.stream) {
-                    stream.watches.remove(id);
+                let watches = self.stream.as_mut().map(|stream| &mut stream.watches);
+                match (&reply, watches) {
+                    (WatchReply::Created { id, .. }, Some(watches)) => {
+                        watches.entry(*id).and_modify(|asked| *asked = None);
+                    }
+                    (WatchReply::Cancelled { id, .. }, Some(watches)) => drop(watches.remove(id)),
+                    _ => {}
                 }
                 vec![reply]
             }
@@ -70,7 +92,7 @@ impl Watches {
                     _ => StoreError::refused(ErrorKind::Unavailable, "the watch stream ended"),
                 };
                 let watches = self.stream.take().map(|stream| stream.watches).unwrap_or_default();
-                watches.into_iter().map(|id| WatchReply::Cancelled { id, error: error.clone() }).collect()
+                watches.into_keys().map(|id| WatchReply::Cancelled { id, error: error.clone() }).collect()
             }
         }
     }

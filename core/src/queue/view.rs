@@ -42,6 +42,8 @@ pub enum News {
 struct Watch {
     id: WatchId,
     stands: bool,
+    /// Whether a read was sent after it was asked for and before it stood.
+    is_overdue: bool,
 }
 
 /// A read on its way.
@@ -137,7 +139,7 @@ impl View {
             if let Entry::Vacant(missing) = self.watches.entry(keys) {
                 let id = next_id();
                 out.push(Effect::Watch(id, missing.key().clone()));
-                missing.insert(Watch { id, stands: false });
+                missing.insert(Watch { id, stands: false, is_overdue: false });
                 self.open_gap();
             }
         }
@@ -177,6 +179,9 @@ impl View {
     pub fn recheck(&mut self, out: &mut Vec<Effect>) {
         if self.reading.is_none() && self.is_on() {
             self.has_failed = false;
+            for watch in self.watches.values_mut() {
+                watch.is_overdue = !watch.stands;
+            }
             self.reading = Some(Reading { events: Vec::new(), is_stale: !self.all_stand() });
             out.push(Effect::Read);
         }
@@ -223,7 +228,8 @@ impl View {
         self.has_failed = true;
     }
 
-    /// Whether the watches told nothing of a change that a read found, not even until the read after it.
+    /// Whether the watches told nothing of a change that a read found, not even until the read after it, or one of them was not
+    /// even confirmed while a read was answered.
     pub fn is_deaf(&self) -> bool {
         self.is_deaf
     }
@@ -269,7 +275,10 @@ impl View {
                 _ => {}
             }
         }
-        self.is_deaf = !self.unheard.is_empty();
+        // A watch that is not confirmed by the answer to a later read stands on a silent stream: without another one, the order
+        // would never be complete again.
+        let is_silent = self.watches.values().any(|watch| watch.is_overdue && !watch.stands);
+        self.is_deaf = is_silent || !self.unheard.is_empty();
         let gone: Vec<Key> = self.places.keys().filter(|key| !target.contains_key(*key)).cloned().collect();
         for key in gone {
             self.differs(&key);

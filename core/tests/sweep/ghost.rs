@@ -1,0 +1,70 @@
+//! The ghost: an enqueue that reaches etcd when its caller is gone and its key was deleted already, while the session lives on.
+//!
+//! The session renews its lease, so nothing but the sweep would ever free that key.
+
+use std::time::Duration;
+
+use tokio::time::{Instant, timeout};
+
+use crate::{
+    ground,
+    party::{Party, TTL, answered, keys, leave_nothing, until},
+    scenario::Ground,
+    tally::{Fault, Kind, LATE},
+};
+
+/// The sweep comes with the next renewal, which is due after a third of the TTL, or after two if one reply stays out.
+const BOUND: Duration = Duration::from_millis(1_500);
+/// With a fault in the sweep itself: a reply that is late, and the next renewal.
+const BOUND_OF_TWO: Duration = Duration::from_millis(4_000);
+
+/// Lets a ghost appear and plays `fault` on its sweep; how long it stood.
+async fn haunt(ground: &Ground, name: &str, fault: Option<(Kind, Fault)>) -> Duration {
+    let party = Party::new(&ground.endpoints, name);
+    let guard = answered("an acquire", party.lock.acquire()).await.expect("etcd answers");
+    guard.release().await.expect("etcd answers");
+    party.tally.plant_next(Kind::Enqueue, Fault::LateRequest(LATE));
+    let given_up = timeout(Duration::from_millis(20), party.lock.acquire()).await;
+    assert!(given_up.is_err() && party.tally.has_hit(), "the request is held up, and its caller gone");
+    until(LATE, "the key that does not stand yet was deleted", || async { party.tally.answered(Kind::Clean) > 0 })
+        .await;
+    assert_eq!(keys(&ground.etcd, name).await, 0, "the request has not arrived");
+
+    party.tally.settled().await;
+    let appeared = Instant::now();
+    if let Some((kind, fault)) = fault {
+        party.tally.plant_next(kind, fault);
+    }
+    let deleted = party.tally.answered(Kind::Clean);
+    let bound = if fault.is_some() { BOUND_OF_TWO } else { BOUND };
+    until(bound, "the ghost is gone while the session lives on", || async { keys(&ground.etcd, name).await == 0 })
+        .await;
+    let stood = appeared.elapsed();
+    assert!(party.tally.has_hit(), "the sweep met its fault");
+    until(bound, "its deletion is confirmed", || async { party.tally.answered(Kind::Clean) > deleted }).await;
+    answered("an acquire", party.lock.acquire())
+        .await
+        .expect("the lock is free and the session lives")
+        .release()
+        .await
+        .expect("held");
+    assert_eq!(party.tally.asked(Kind::Grant), 1, "it is still the same session");
+    leave_nothing(&ground.etcd, name, &[&party]).await;
+    stood
+}
+
+#[tokio::test]
+async fn a_ghost_is_gone_at_the_next_renewal_of_the_living_session() {
+    let (cluster, ground) = ground().await;
+    let mut faults = vec![None];
+    for kind in [Kind::Sweep, Kind::Clean] {
+        faults.extend(kind.faults().into_iter().map(|fault| Some((kind, fault))));
+    }
+    let ground = &ground;
+    let all = faults.iter().enumerate().map(|(number, fault)| async move {
+        let stood = haunt(ground, &format!("/ghost/{number}"), *fault).await;
+        println!("an enqueue {LATE:?} late, TTL {TTL:?}, fault in the sweep {fault:?}: it stood for {stood:?}");
+    });
+    futures_util::future::join_all(all).await;
+    assert!(cluster.leases().await.expect("etcd answers").is_empty());
+}

@@ -1,0 +1,65 @@
+//! Every call and every reply of a lock's life goes wrong once, one after another, against a real etcd.
+//!
+//! A [`store`] between a client and etcd plays the fault; a [`scenario`] runs through all that a lock does, first without a fault
+//! to learn what there is to spoil. Two holds at once, an operation without an answer, an undocumented error, a lock that
+//! nobody gets any more, a key or a lease that stays: each fails the step.
+
+mod ghost;
+mod party;
+mod scenario;
+mod store;
+mod tally;
+
+use std::{
+    sync::Arc,
+    time::{Duration, Instant},
+};
+
+use leasehold_etcd::{Cluster, Storage};
+use tokio::{sync::Semaphore, task::JoinSet};
+
+use self::scenario::{Ground, play, play_until_hit, steps};
+
+/// Steps at a time: they wait most of their time.
+const TOGETHER: usize = 40;
+
+async fn ground() -> (Cluster, Arc<Ground>) {
+    let cluster = Cluster::builder().storage(Storage::Memory).start().await.expect("an etcd starts");
+    let endpoints = cluster.endpoints();
+    let etcd = party::etcd_store(&endpoints);
+    (cluster, Arc::new(Ground { endpoints, etcd }))
+}
+
+#[tokio::test]
+async fn whatever_goes_wrong_once_leaves_nothing_behind() {
+    let start = Instant::now();
+    let (cluster, ground) = ground().await;
+    let asked = play(&ground.endpoints, &ground.etcd, "/sweep/none", None).await.asked;
+    println!("one life of a lock, {:?}: {asked:?}", start.elapsed());
+    let steps = steps(&asked);
+    let (faults, calls) = (steps.len(), asked.values().sum::<usize>());
+    let places = Arc::new(Semaphore::new(TOGETHER));
+    let mut running = JoinSet::new();
+    for (number, planted) in steps.into_iter().enumerate() {
+        let (ground, places) = (ground.clone(), places.clone());
+        running.spawn(async move {
+            let _place = places.acquire_owned().await.expect("never closed");
+            // A task of its own, so that a panic ends one step and is told together with its fault.
+            (planted, tokio::spawn(play_until_hit(ground, number, planted)).await)
+        });
+    }
+    let (mut failed, mut missed) = (Vec::new(), Vec::new());
+    for (planted, result) in running.join_all().await {
+        match result {
+            Ok(true) => {}
+            Ok(false) => missed.push(planted),
+            Err(_) => failed.push(planted),
+        }
+    }
+    assert!(failed.is_empty(), "{} of {faults} faults broke something: {failed:#?}", failed.len());
+    assert!(missed.is_empty(), "{} of {faults} faults found no place: {missed:#?}", missed.len());
+    assert!(cluster.leases().await.expect("etcd answers").is_empty());
+    assert!(cluster.keys("").await.expect("etcd answers").is_empty());
+    let took = Duration::from_millis(start.elapsed().as_millis() as u64);
+    println!("swept {faults} faults over {calls} calls: 0 keys, 0 leases ({took:?})");
+}

@@ -1,0 +1,151 @@
+//! A client whose every call is counted, the referee between two of them, and a look into etcd past both.
+
+use std::{
+    fmt::Debug,
+    sync::{Arc, Mutex},
+    time::Duration,
+};
+
+use leasehold::{
+    Client, ClientOptions, Code, Guard, Lock, Result,
+    store::{
+        Keys, Range, ReplyBody, Request, Store,
+        etcd::{EtcdConfig, EtcdStore},
+    },
+};
+use tokio::time::{Instant, sleep, timeout};
+
+use crate::{store::FaultyStore, tally::Tally};
+
+/// The shortest that there is, so that leases that nobody ends are soon gone.
+pub const TTL: Duration = Duration::from_secs(2);
+/// A third of it is an attempt's.
+const REQUEST_TIMEOUT: Duration = Duration::from_millis(900);
+/// In which every operation must have its answer: a watch that went silent is noticed after 5 s at most.
+const ANSWER: Duration = Duration::from_secs(12);
+const POLL: Duration = Duration::from_millis(20);
+
+/// What the documentation names for an etcd that does not answer.
+const DOCUMENTED: [Code; 4] = [Code::DeadlineExceeded, Code::Unavailable, Code::NotAcquired, Code::Lost];
+
+pub fn etcd_store(endpoints: &[String]) -> EtcdStore {
+    let config =
+        EtcdConfig { endpoints: endpoints.to_vec(), tls: None, login: None, connect_timeout: Duration::from_secs(2) };
+    EtcdStore::new(config).expect("good endpoints")
+}
+
+pub struct Party {
+    pub tally: Arc<Tally>,
+    pub client: Client,
+    pub lock: Lock,
+}
+
+impl Party {
+    pub fn new(endpoints: &[String], name: &str) -> Self {
+        let tally = Arc::<Tally>::default();
+        let store = FaultyStore { inner: etcd_store(endpoints), tally: tally.clone() };
+        let options = ClientOptions::from_endpoints(endpoints).ttl(TTL).request_timeout(REQUEST_TIMEOUT);
+        let client = Client::with_store(options, Arc::new(store)).expect("good options");
+        let lock = client.lock(name);
+        Self { tally, client, lock }
+    }
+}
+
+/// Sees who holds.
+#[derive(Default)]
+pub struct Referee {
+    held: Mutex<Vec<Guard>>,
+    last_token: Mutex<i64>,
+}
+
+impl Referee {
+    /// A guard was handed out; its token.
+    pub fn enter(&self, guard: Guard) -> i64 {
+        let token = guard.token();
+        let mut held = self.held.lock().unwrap();
+        if guard.is_held() {
+            assert!(!held.iter().any(Guard::is_held), "two hold at once: {guard:?} and one of {held:?}");
+            let last = std::mem::replace(&mut *self.last_token.lock().unwrap(), token);
+            assert!(token > last, "the token {token} comes after {last}");
+        }
+        held.push(guard);
+        token
+    }
+
+    pub fn is_held(&self, token: i64) -> bool {
+        self.held.lock().unwrap().iter().any(|guard| guard.token() == token && guard.is_held())
+    }
+
+    pub async fn leave(&self, token: i64) -> Result<()> {
+        let guard = {
+            let mut held = self.held.lock().unwrap();
+            let at = held.iter().position(|guard| guard.token() == token).expect("it entered");
+            held.swap_remove(at)
+        };
+        answered("a release", guard.release()).await
+    }
+}
+
+/// The answer, which must come.
+pub async fn answered<F: Future>(what: &str, operation: F) -> F::Output {
+    timeout(ANSWER, operation).await.unwrap_or_else(|_| panic!("{what} has no answer after {ANSWER:?}"))
+}
+
+/// `None` for an error that may be. Any other is none of the documented ones.
+pub fn documented<T: Debug>(result: Result<T>) -> Option<T> {
+    match result {
+        Ok(value) => Some(value),
+        Err(error) if DOCUMENTED.contains(&error.code()) => None,
+        Err(error) => panic!("not one of the errors for an etcd that does not answer: {error:?}"),
+    }
+}
+
+/// Waits until `condition` holds; how long that took.
+pub async fn until<F: Future<Output = bool>>(
+    limit: Duration,
+    what: &str,
+    mut condition: impl FnMut() -> F,
+) -> Duration {
+    let start = Instant::now();
+    while !condition().await {
+        assert!(start.elapsed() < limit, "still not after {limit:?}: {what}");
+        sleep(POLL).await;
+    }
+    start.elapsed()
+}
+
+/// How many keys stand in the queue of `name`.
+pub async fn keys(etcd: &EtcdStore, name: &str) -> i64 {
+    let keys = Keys::prefix(format!("{name}/").into());
+    let request = Request::Range(Range { keys, limit: 0, keys_only: true });
+    match etcd.call(request, ANSWER).await.expect("etcd answers").body {
+        ReplyBody::Range(range) => range.count,
+        other => panic!("{other:?} is no answer to a read"),
+    }
+}
+
+/// How many of the leases that `parties` asked for exist.
+pub async fn leases(etcd: &EtcdStore, parties: &[&Party]) -> usize {
+    let mut alive = 0;
+    for lease in parties.iter().flat_map(|party| party.tally.leases()) {
+        match etcd.call(Request::LeaseTimeToLive { lease }, ANSWER).await.expect("etcd answers").body {
+            ReplyBody::LeaseTimeToLive { ttl, .. } => alive += usize::from(ttl >= 0),
+            other => panic!("{other:?} is no answer about a lease"),
+        }
+    }
+    alive
+}
+
+/// Closes all and sees that nothing is left: at once, or with a lease that etcd was asked for too late.
+pub async fn leave_nothing(etcd: &EtcdStore, name: &str, parties: &[&Party]) {
+    for party in parties {
+        answered("a close", party.client.close()).await.expect("closing does not fail");
+    }
+    for party in parties {
+        party.tally.settled().await;
+    }
+    until(TTL + Duration::from_secs(2), "0 keys and 0 leases are left", || async {
+        keys(etcd, name).await == 0 && leases(etcd, parties).await == 0
+    })
+    .await;
+}
