@@ -3,6 +3,15 @@
 //! A [`store`] between a client and etcd plays the fault; a [`scenario`] runs through all that a lock does, first without a fault
 //! to learn what there is to spoil. Two holds at once, an operation without an answer, an undocumented error, a lock that
 //! nobody gets any more, a key or a lease that stays: each fails the step.
+//!
+//! It found a watch that is never confirmed:
+//! 1. A waits behind B and asks for its watch; the stream stands, and stays silent from then on.
+//! 2. B releases. A's re-checks read the queue every few seconds and see its own key first.
+//! 3. Without a watch that stands, the order counts as incomplete, so the reads decide nothing: A waits for ever, and so does
+//!    everybody behind it. A second watch, opened on the same stream, was as silent.
+//!
+//! The rule since: a watch that a later read overtakes is opened anew (`queue/view.rs`), and a stream on which one was not
+//! confirmed for a second is ended with it (`watch.rs`). Without that, 9 of the 190 faults break something.
 
 mod ghost;
 mod party;
@@ -30,6 +39,7 @@ async fn ground() -> (Cluster, Arc<Ground>) {
     (cluster, Arc::new(Ground { endpoints, etcd }))
 }
 
+/// Seen to fail with a cleaner that deletes no keys: 21 of 190 faults break something. And see above.
 #[tokio::test]
 async fn whatever_goes_wrong_once_leaves_nothing_behind() {
     let start = Instant::now();
