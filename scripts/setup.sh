@@ -119,7 +119,16 @@ wants() { # Whether this run is about one of these parts.
 }
 
 has_cc() { have cc; }
-has_protoc() { have protoc; }
+# With its own include files: Debian has them in another package, which protobuf-compiler only recommends.
+has_protoc() {
+  have protoc || return 1
+  local work status=0
+  work=$(mktemp -d)
+  printf 'syntax = "proto3";\nimport "google/protobuf/descriptor.proto";\n' >"$work/probe.proto"
+  protoc --proto_path="$work" --descriptor_set_out=/dev/null "$work/probe.proto" 2>/dev/null || status=$?
+  rm -rf "$work"
+  return "$status"
+}
 has_go() { have go; }
 has_python() { have python3; }
 
@@ -129,8 +138,8 @@ thing required "cargo clippy and cargo fmt" has_rust_tools "quietly rustup compo
   "run: rustup component add clippy rustfmt"
 thing required "C compiler (cc)" has_cc "apt_install gcc libc6-dev" \
   "install gcc (Debian: apt-get install gcc libc6-dev, which make does itself if it may)"
-thing required "protoc" has_protoc "apt_install protobuf-compiler" \
-  "install it (Debian: apt-get install protobuf-compiler, which make does itself if it may), or put a protoc on the PATH"
+thing required "protoc and its include files" has_protoc "apt_install protobuf-compiler libprotobuf-dev" \
+  "install it (Debian: apt-get install protobuf-compiler libprotobuf-dev, which make does itself if it may)"
 if wants demo test; then
   thing required "etcd, or Go to build one" has_etcd unpack_debian_etcd \
     "install Go (go.dev), put an etcd on the PATH, or name one in LEASEHOLD_ETCD"
