@@ -2,14 +2,14 @@
 //!
 //! A watch that broke is not resumed: its queue is told, opens another one from now on, and reads. See `queue/view.rs`.
 
-use std::{collections::BTreeMap, time::Duration};
+use std::collections::BTreeMap;
 
-use crate::store::{ErrorKind, Keys, Store, StoreError, WatchId, WatchReply, WatchRequest, WatchStream};
+use crate::{
+    queue::view::SILENCE,
+    store::{ErrorKind, Keys, Store, StoreError, WatchId, WatchReply, WatchRequest, WatchStream},
+};
 
 use tokio::{sync::mpsc, time::Instant};
-
-/// A stream on which a watch is not confirmed for so long, until it is given up, is taken for silent and ended.
-const SILENCE: Duration = Duration::from_secs(1);
 
 /// One stream of watches and what stands on it.
 #[derive(Debug, Default)]

@@ -128,7 +128,8 @@ def try_fault(patch: Path, options: argparse.Namespace) -> bool:
 
 def plant(patch: Path) -> str | None:
     """Applies a patch to the copy; returns what is wrong if it does not fit any more."""
-    command = ["patch", "-p1", "--no-backup-if-mismatch", "-i", patch]
+    # No fuzz: what fits only nearly may break another place than it says.
+    command = ["patch", "-p1", "--fuzz=0", "--no-backup-if-mismatch", "-i", patch]
     done = subprocess.run(command, cwd=COPY, capture_output=True, text=True, check=False)
     return done.stdout + done.stderr if done.returncode != 0 else None
 

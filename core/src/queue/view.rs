@@ -9,10 +9,16 @@
 //!   kept and replayed on top of it.
 //! - A watch that starts in the past would be served by etcd's slow loop (every 100 ms), so none ever does.
 
-use std::collections::{BTreeMap, BTreeSet, btree_map::Entry};
+use std::{
+    collections::{BTreeMap, BTreeSet, btree_map::Entry},
+    time::Duration,
+};
 
 use super::wire::Prefix;
 use crate::store::{Change, Key, KeyValue, Keys, WatchEvent, WatchId};
+
+/// A stream on which a watch is not confirmed for so long, until it is given up, is silent: whoever keeps it ends it.
+pub const SILENCE: Duration = Duration::from_secs(1);
 
 /// Where a key stands in the queue: by create revision. Foreign clients can create two keys in one transaction, so the key
 /// itself breaks the tie.

@@ -29,8 +29,12 @@ pub struct WatchPipe {
     pub number: u32,
     /// Its ends.
     pub pipe: Pipe,
-    /// The watches on it.
-    pub ids: BTreeSet<WatchId>,
+    /// The watches on it, and since when each has been asked for; `None` once it stands.
+    pub asked: BTreeMap<WatchId, Option<u64>>,
+    /// Nothing comes on it any more, although it stands.
+    pub is_silent: bool,
+    /// The client ends it; its last words are on their way.
+    pub is_ending: bool,
 }
 
 /// What one caller waits for, and since when.

@@ -11,6 +11,7 @@ pub mod foreign;
 mod net;
 pub mod plan;
 pub mod search;
+mod watches;
 pub mod world;
 
 /// A millisecond in the nanoseconds of virtual time.

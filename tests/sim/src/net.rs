@@ -3,8 +3,6 @@
 //! Calls may overtake one another; the messages of one stream never do. A link that is cut and a member that stands still hold
 //! messages up rather than lose them, as TCP does: much of what a client has given up takes effect seconds later.
 
-use std::collections::BTreeSet;
-
 use leasehold::{
     clock::Moment,
     hub::{Action, Input, RpcId, StreamId},
@@ -13,7 +11,7 @@ use leasehold::{
 
 use crate::{
     MS, SEC,
-    client::{Pent, Pipe, WatchPipe},
+    client::{Pent, Pipe},
     cluster::{ServerWatch, granted_by, without_a_deletion},
     plan::{Fault, span},
     world::{Event, World},
@@ -28,7 +26,7 @@ pub(crate) struct Request {
 }
 
 #[derive(Clone, Debug)]
-enum Up {
+pub(crate) enum Up {
     Call { rpc: RpcId, request: store::Request, wants_reply: bool },
     Renew(StreamId, LeaseId),
     Watch { stream: u32, id: WatchId, keys: Keys },
@@ -51,19 +49,20 @@ pub(crate) struct Parcel {
 }
 
 #[derive(Clone, Debug)]
-enum Down {
+pub(crate) enum Down {
     Reply(RpcId, Result<Reply, StoreError>),
     Renewed(StreamId, Renewed),
     RenewalsEnded(StreamId),
     Watch(u32, WatchReply),
+    WatchesEnded(u32),
 }
 
 impl World {
-    fn one_way(&mut self) -> u64 {
+    pub(crate) fn one_way(&mut self) -> u64 {
         self.rng.u64(self.net.delay / 4..=self.net.delay)
     }
 
-    fn strikes(&mut self, thousandths: u32) -> bool {
+    pub(crate) fn strikes(&mut self, thousandths: u32) -> bool {
         thousandths > 0 && !self.is_healed() && self.rng.u32(0..1_000) < thousandths
     }
 
@@ -93,13 +92,8 @@ impl World {
             Action::CloseRenewals(stream) => {
                 self.clients[client].renewals.remove(&stream);
             }
-            Action::Watch(id, keys) => self.on_stream(client, id, |stream| Up::Watch { stream, id, keys }),
-            Action::Unwatch(id) => {
-                self.on_stream(client, id, |stream| Up::Unwatch { stream, id });
-                if let Some(watches) = &mut self.clients[client].watches {
-                    watches.ids.remove(&id);
-                }
-            }
+            Action::Watch(id, keys) => self.watch(client, id, keys),
+            Action::Unwatch(id) => self.unwatch(client, id),
             _ => {}
         }
     }
@@ -137,34 +131,11 @@ impl World {
         self.request(at, client, member, Up::Call { rpc, request, wants_reply: true });
     }
 
-    fn on_stream(&mut self, client: usize, id: WatchId, body: impl FnOnce(u32) -> Up) {
-        let (now, delay) = (self.now, self.one_way());
-        let process = &mut self.clients[client];
-        let body_stream = &mut process.watches;
-        let opening = body_stream.is_none();
-        if opening {
-            process.streams += 1;
-            let pipe = Pipe { member: process.prefers, up: now, down: now };
-            *body_stream = Some(WatchPipe { number: process.streams, pipe, ids: BTreeSet::new() });
-        }
-        let Some(watches) = body_stream else { return };
-        watches.pipe.up = watches.pipe.up.max(now + delay);
-        let (number, pipe) = (watches.number, watches.pipe);
-        let body = body(number);
-        if matches!(body, Up::Watch { .. }) {
-            watches.ids.insert(id);
-        }
-        self.request(pipe.up, client, pipe.member, body);
-        if opening && self.cluster.members[pipe.member].down_until > now {
-            self.at(now + delay, Event::Silence { client, member: pipe.member });
-        }
-    }
-
-    fn request(&mut self, at: u64, client: usize, member: usize, body: Up) {
+    pub(crate) fn request(&mut self, at: u64, client: usize, member: usize, body: Up) {
         self.at(at, Event::Arrive(Box::new(Request { client, member, body })));
     }
 
-    fn parcel(&mut self, at: u64, client: usize, member: Option<usize>, body: Down) {
+    pub(crate) fn parcel(&mut self, at: u64, client: usize, member: Option<usize>, body: Down) {
         self.at(at, Event::Deliver(Box::new(Parcel { client, member, body })));
     }
 
@@ -248,23 +219,6 @@ impl World {
         }
     }
 
-    fn is_current(&self, client: usize, stream: u32) -> bool {
-        let process = &self.clients[client];
-        process.is_alive && process.watches.as_ref().is_some_and(|watches| watches.number == stream)
-    }
-
-    /// Sends something down a watch stream.
-    fn tell(&mut self, client: usize, stream: u32, reply: WatchReply) {
-        let (now, delay) = (self.now, self.one_way());
-        if !self.is_current(client, stream) {
-            return;
-        }
-        let Some(watches) = &mut self.clients[client].watches else { return };
-        watches.pipe.down = watches.pipe.down.max(now + delay);
-        let (at, member) = (watches.pipe.down, watches.pipe.member);
-        self.parcel(at, client, Some(member), Down::Watch(stream, reply));
-    }
-
     pub(crate) fn apply(&mut self, member: usize, upto: usize) {
         let stopped = self.cluster.members[member].stopped_until();
         if stopped > self.now {
@@ -316,6 +270,11 @@ impl World {
             Down::Watch(stream, reply) => {
                 if self.is_current(client, stream) {
                     self.reach(client, Pent::Input(Input::Watch(reply)));
+                }
+            }
+            Down::WatchesEnded(stream) => {
+                if self.is_current(client, stream) {
+                    self.end_watches(client);
                 }
             }
         }
@@ -391,6 +350,11 @@ impl World {
                 }
             }
             Fault::BreakStreams(client) => self.break_streams(client, None),
+            Fault::Silence(client) => {
+                if let Some(watches) = &mut self.clients[client].watches {
+                    watches.is_silent = true;
+                }
+            }
         }
     }
 
@@ -440,12 +404,8 @@ impl World {
         for stream in ended {
             self.parcel(self.now, client, None, Down::RenewalsEnded(stream));
         }
-        if let Some(watches) = self.clients[client].watches.take_if(|watches| hits(watches.pipe.member)) {
-            self.cluster.watches.retain(|watch| (watch.client, watch.stream) != (client, watches.number));
-            for id in watches.ids {
-                let error = StoreError::refused(ErrorKind::Unavailable, "the watch stream broke");
-                self.reach(client, Pent::Input(Input::Watch(WatchReply::Cancelled { id, error })));
-            }
+        if self.clients[client].watches.as_ref().is_some_and(|watches| hits(watches.pipe.member)) {
+            self.end_watches(client);
         }
     }
 }

@@ -103,6 +103,8 @@ pub enum Fault {
     EndWatches(usize),
     /// The streams of a client break.
     BreakStreams(usize),
+    /// Nothing comes on the watch stream of a client any more, although it stands.
+    Silence(usize),
 }
 
 /// What can happen to a message. Probabilities are in thousandths.
@@ -126,6 +128,8 @@ pub struct Net {
     pub twice: u32,
     /// A watch silently misses a deletion, as etcd 3.4.23 did at compactions.
     pub deaf: u32,
+    /// A watch stream is silent from its start, and stays so until the client ends it.
+    pub silent: u32,
 }
 
 fn one_in(rng: &mut Rng, n: u32) -> bool {
@@ -177,6 +181,8 @@ impl Plan {
             net.refused = roll(&mut rng);
             net.twice = if one_in(&mut rng, 8) { rng.u32(0..level) } else { 0 };
             net.deaf = if one_in(&mut rng, 8) { rng.u32(0..level * 3) } else { 0 };
+            // There are few streams: only where many are silent does one meet another fault.
+            net.silent = if one_in(&mut rng, 4) { rng.u32(0..500) } else { 0 };
             for _ in 0..rng.usize(0..12) {
                 let at = rng.u64(0..length);
                 faults.push((at, fault(&mut rng, clients.len(), members, ttl)));
@@ -203,7 +209,16 @@ impl Plan {
 
     fn has_calm_net(&self) -> bool {
         let net = self.net;
-        net.lost + net.late + net.reply_lost + net.reply_late + net.reset + net.refused + net.twice + net.deaf == 0
+        net.lost
+            + net.late
+            + net.reply_lost
+            + net.reply_late
+            + net.reset
+            + net.refused
+            + net.twice
+            + net.deaf
+            + net.silent
+            == 0
     }
 }
 
@@ -283,7 +298,7 @@ fn fault(rng: &mut Rng, clients: usize, members: usize, ttl: u64) -> Fault {
     let member = rng.usize(0..members);
     // Around the TTL is where it matters; everything is healed 20 s after the last fault.
     let long = span(rng, 50 * MS, (2 * ttl * SEC).min(18 * SEC));
-    match rng.u32(0..13) {
+    match rng.u32(0..14) {
         0 => Fault::Cut(client, member, long),
         1 => Fault::CutOff(client, long),
         2 => Fault::FreezeMember(member, long),
@@ -296,6 +311,7 @@ fn fault(rng: &mut Rng, clients: usize, members: usize, ttl: u64) -> Fault {
         9 => Fault::DeleteKey,
         10 => Fault::RevokeLease,
         11 => Fault::EndWatches(client),
+        12 => Fault::Silence(client),
         _ => Fault::BreakStreams(client),
     }
 }

@@ -12,7 +12,6 @@ use leasehold::{
     clock::Moment,
     hub::{Action, Input},
     queue::member::{Mode, Ticket},
-    store::WatchReply,
 };
 
 use crate::{
@@ -293,12 +292,10 @@ impl World {
         self.log(|_| format!("client {client} <- {input:?}"));
         (self.now, client).hash(&mut self.hasher);
         input.hash(&mut self.hasher);
-        let process = &mut self.clients[client];
-        if let Input::Watch(WatchReply::Cancelled { id, .. }) = &input
-            && let Some(watches) = &mut process.watches
-        {
-            watches.ids.remove(id);
+        if let Input::Watch(reply) = &input {
+            self.note(client, reply);
         }
+        let process = &mut self.clients[client];
         let mut actions = Vec::new();
         let local = process.local(self.now);
         process.hub.handle(local, input, &mut actions);
@@ -693,6 +690,9 @@ impl World {
                 // A request that arrives late leaves a ghost; renewals are followed by sweeps, after a request that was doubled
                 // without anybody's knowledge only once a minute. Leases of the dead need their time, too.
                 let grace = if self.plan.net.twice > 0 { 90 * SEC } else { 20 * SEC };
+                let dead =
+                    self.plan.foreign.iter().filter(|foreign| foreign.dies).filter_map(|foreign| foreign.ttl).max();
+                let grace = grace.max((dead.unwrap_or(0) as u64 + 5) * SEC);
                 self.part = Part::Settle(now.max(self.last_late) + grace);
             }
             Part::Play if now > self.plan.heal_at.max(self.last_late).max(self.last_progress) + PATIENCE => {
