@@ -3,8 +3,8 @@
 use std::{
     fmt,
     sync::{
-        Arc, Mutex, PoisonError,
-        atomic::{AtomicU64, Ordering},
+        Arc, Mutex, MutexGuard, PoisonError,
+        atomic::{AtomicBool, AtomicU64, Ordering},
     },
     time::Duration,
 };
@@ -21,6 +21,7 @@ use crate::{
     hub::Config,
     lock::Lock,
     options::{ClientOptions, Target},
+    process::PerProcess,
     queue::member::Ticket,
     runtime,
     session::Health,
@@ -58,25 +59,28 @@ struct Inner {
     options: ClientOptions,
     target: Target,
     host: String,
-    identity: String,
     tickets: AtomicU64,
+    is_closed: AtomicBool,
+    live: PerProcess<Live>,
+}
+
+/// What a client has in this process. A forked child starts anew.
+struct Live {
     states: broadcast::Sender<SessionState>,
-    running: Mutex<Running>,
+    running: Mutex<Option<Running>>,
 }
 
 /// What runs for a client, once it has been used.
-#[derive(Default)]
-enum Running {
-    #[default]
-    NotYet,
-    Yes {
-        /// The process it runs in: a forked child starts anew.
-        process: u32,
-        runtime: Handle,
-        store: Arc<dyn Store>,
-        commands: mpsc::UnboundedSender<Command>,
-    },
-    Closed,
+struct Running {
+    runtime: Handle,
+    store: Arc<dyn Store>,
+    commands: mpsc::UnboundedSender<Command>,
+}
+
+impl Default for Live {
+    fn default() -> Self {
+        Self { states: broadcast::Sender::new(STATES_KEPT), running: Mutex::default() }
+    }
 }
 
 /// How a client's session feels. The session can be trusted while it is `Ok` or `Suspect`.
@@ -155,15 +159,13 @@ impl Client {
 
     fn assemble(options: ClientOptions, target: Target) -> Self {
         let host = rustix::system::uname().nodename().to_string_lossy().into_owned();
-        let identity = options.identity.clone().unwrap_or_else(|| format!("{host}:{}", std::process::id()));
         let inner = Inner {
             options,
             target,
             host,
-            identity,
             tickets: AtomicU64::new(1),
-            states: broadcast::Sender::new(STATES_KEPT),
-            running: Mutex::default(),
+            is_closed: AtomicBool::new(false),
+            live: PerProcess::new(),
         };
         Self { inner: Arc::new(inner) }
     }
@@ -193,7 +195,7 @@ impl Client {
 
     /// Listens to the state of the client's sessions: a warning when renewals stay out, and the loss.
     pub fn on_state(&self) -> StateEvents {
-        StateEvents { states: self.inner.states.subscribe() }
+        StateEvents { states: self.inner.live.get().states.subscribe() }
     }
 
     /// Releases everything that this client and its clones hold or wait for, and ends it. Guards are lost with
@@ -205,16 +207,17 @@ impl Client {
     /// # Cancel safety
     /// Dropping the future does not stop the closing.
     pub async fn close(&self) -> Result<()> {
-        let running = std::mem::replace(&mut *self.running(), Running::Closed);
-        if let Running::Yes { process, commands, .. } = running
-            && process == std::process::id()
-        {
-            let (answer, closed) = oneshot::channel();
-            if commands.send(Command::Close(answer)).is_ok() {
-                // An engine that ends without an answer has closed, too.
-                let _ = closed.await;
-            }
+        let commands = {
+            let running = self.running();
+            self.inner.is_closed.store(true, Ordering::Release);
+            running.as_ref().map(|running| running.commands.clone())
+        };
+        let (answer, closed) = oneshot::channel();
+        if commands.is_some_and(|commands| commands.send(Command::Close(answer)).is_ok()) {
+            // An engine that ends without an answer has closed, too.
+            let _ = closed.await;
         }
+        *self.running() = None;
         Ok(())
     }
 
@@ -224,9 +227,15 @@ impl Client {
         self.call_once(request, "a raw call").await
     }
 
+    /// Who this client says it is to whoever looks at a queue: [`ClientOptions::identity`], or `<host>:<pid>`.
+    pub fn identity(&self) -> String {
+        let by_default = || format!("{}:{}", self.inner.host, std::process::id());
+        self.inner.options.identity.clone().unwrap_or_else(by_default)
+    }
+
     /// What a contender's key says about this client.
     pub(crate) fn metadata(&self) -> Arc<[u8]> {
-        contender::metadata(&self.inner.identity, &self.inner.host).into_bytes().into()
+        contender::metadata(&self.identity(), &self.inner.host).into_bytes().into()
     }
 
     pub(crate) fn ttl(&self) -> Duration {
@@ -295,19 +304,18 @@ impl Client {
         self.inner.options.request_timeout / 3
     }
 
-    fn running(&self) -> std::sync::MutexGuard<'_, Running> {
-        self.inner.running.lock().unwrap_or_else(PoisonError::into_inner)
+    fn running(&self) -> MutexGuard<'_, Option<Running>> {
+        self.inner.live.get().running.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Gives `act` what runs for this client; starts it if nothing does yet.
     fn run<T>(&self, act: impl FnOnce(&Handle, &Arc<dyn Store>, &mpsc::UnboundedSender<Command>) -> T) -> Result<T> {
         let mut running = self.running();
-        match &*running {
-            Running::Closed => return Err(closed()),
-            Running::Yes { process, runtime, store, commands } if *process == std::process::id() => {
-                return Ok(act(runtime, store, commands));
-            }
-            Running::NotYet | Running::Yes { .. } => {}
+        if self.inner.is_closed.load(Ordering::Acquire) {
+            return Err(closed());
+        }
+        if let Some(Running { runtime, store, commands }) = &*running {
+            return Ok(act(runtime, store, commands));
         }
         let runtime = runtime::handle()?;
         let store: Arc<dyn Store> = match &self.inner.target {
@@ -324,20 +332,16 @@ impl Client {
             request_timeout: self.inner.options.request_timeout,
             seed,
         };
-        let commands = engine::start(config, store.clone(), self.inner.states.clone(), &runtime);
+        let commands = engine::start(config, store.clone(), self.inner.live.get().states.clone(), &runtime);
         let result = act(&runtime, &store, &commands);
-        // What a fork has left here belongs to the parent: its runtime must not be touched, not even to end it.
-        std::mem::forget(std::mem::replace(
-            &mut *running,
-            Running::Yes { process: std::process::id(), runtime, store, commands },
-        ));
+        *running = Some(Running { runtime, store, commands });
         Ok(result)
     }
 }
 
 impl fmt::Debug for Client {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Client").field("identity", &self.inner.identity).field("options", &self.inner.options).finish()
+        f.debug_struct("Client").field("identity", &self.identity()).field("options", &self.inner.options).finish()
     }
 }
 

@@ -3,7 +3,10 @@
 use std::{
     fmt,
     future::Future,
-    sync::{Arc, atomic::Ordering},
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+    },
     time::Duration,
 };
 
@@ -16,6 +19,7 @@ use crate::{
     error::{Code, Error, LostReason, Result},
     hub::Hold,
     options::{MAX_TTL, MIN_TTL},
+    process::{self, Process},
     queue::member::Ticket,
     store::{CreateRevisionIs, Key, Keys, Op, OpReply, Range, ReplyBody, Request, Txn},
 };
@@ -32,13 +36,13 @@ pub struct Guard {
     hold: Hold,
     state: Arc<HoldState>,
     /// The process that acquired it: after a fork, the lock is the parent's.
-    process: u32,
-    is_released: bool,
+    process: Process,
+    is_released: AtomicBool,
 }
 
 impl Guard {
     pub(crate) fn new(client: Client, name: Arc<str>, ticket: Ticket, hold: Hold, state: Arc<HoldState>) -> Self {
-        Self { client, name, ticket, hold, state, process: std::process::id(), is_released: false }
+        Self { client, name, ticket, hold, state, process: process::current(), is_released: AtomicBool::new(false) }
     }
 
     /// The name of the lock, as it was asked for.
@@ -74,7 +78,10 @@ impl Guard {
     ///
     /// The lock can be lost the moment after. What must not happen twice needs the [token](Guard::token) at its receiver.
     pub fn is_held(&self) -> bool {
-        !self.is_forked() && *self.state.fate.borrow() == Fate::Held && is_before(&self.state.deadline)
+        !self.is_forked()
+            && !self.is_released()
+            && *self.state.fate.borrow() == Fate::Held
+            && is_before(&self.state.deadline)
     }
 
     /// How long the lock is certainly still held if no renewal succeeds from now on; zero if it is lost.
@@ -120,10 +127,19 @@ impl Guard {
     ///
     /// # Cancel safety
     /// Dropping the future does not keep the lock: the release goes on in the background.
-    pub async fn release(mut self) -> Result<()> {
+    pub async fn release(self) -> Result<()> {
+        self.release_shared().await
+    }
+
+    /// [`Guard::release`] for owners who share the guard, as the bindings of other languages do. Whoever comes second is told
+    /// [`Code::NotHeld`].
+    #[doc(hidden)]
+    pub async fn release_shared(&self) -> Result<()> {
         self.check_process()?;
+        if self.is_released.swap(true, Ordering::AcqRel) {
+            return Err(self.released());
+        }
         let (answer, released) = oneshot::channel();
-        self.is_released = true;
         let sent = self.client.send(Command::Release(self.ticket, Some(answer)));
         if let Some(error) = self.loss() {
             return Err(error);
@@ -190,7 +206,7 @@ impl Guard {
     }
 
     fn is_forked(&self) -> bool {
-        self.process != std::process::id()
+        self.process != process::current()
     }
 
     fn check_process(&self) -> Result<()> {
@@ -202,8 +218,22 @@ impl Guard {
         Ok(())
     }
 
+    /// Whether [`Guard::release_shared`] was called.
+    #[doc(hidden)]
+    pub fn is_released(&self) -> bool {
+        self.is_released.load(Ordering::Acquire)
+    }
+
+    fn released(&self) -> Error {
+        let message = format!("the lock {:?} was released before; acquire it again for another hold", self.name);
+        Error::new(Code::NotHeld, message)
+    }
+
     fn check_held(&self) -> Result<()> {
         self.check_process()?;
+        if self.is_released() {
+            return Err(self.released());
+        }
         if self.is_held() { Ok(()) } else { Err(self.loss().unwrap_or_else(|| self.expired())) }
     }
 
@@ -223,7 +253,7 @@ impl Guard {
 
 impl Drop for Guard {
     fn drop(&mut self) {
-        if !self.is_released && !self.is_forked() {
+        if !self.is_forked() && !self.is_released.swap(true, Ordering::AcqRel) {
             // If the client is closed, its keys are gone already.
             let _ = self.client.send(Command::Release(self.ticket, None));
         }

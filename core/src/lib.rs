@@ -24,7 +24,6 @@ mod error;
 mod guard;
 mod lock;
 mod options;
-mod runtime;
 mod watch;
 
 #[doc(hidden)]
@@ -34,7 +33,11 @@ pub mod clock;
 #[doc(hidden)]
 pub mod hub;
 #[doc(hidden)]
+pub mod process;
+#[doc(hidden)]
 pub mod queue;
+#[doc(hidden)]
+pub mod runtime;
 #[doc(hidden)]
 pub mod session;
 #[doc(hidden)]

@@ -1,6 +1,10 @@
 //! A lock: a name, and how to acquire it.
 
-use std::{sync::Arc, time::Duration};
+use std::{
+    future::{Future, pending},
+    sync::Arc,
+    time::Duration,
+};
 
 use tokio::sync::oneshot;
 
@@ -78,7 +82,7 @@ impl Lock {
     /// Dropping the future gives up the place in the queue: the key is withdrawn in the background, and a lock that was won at
     /// the same moment is released. No request is abandoned half-way.
     pub async fn acquire(&self) -> Result<Guard> {
-        self.request(Mode::Wait, None).await
+        self.request(Mode::Wait, None, pending()).await
     }
 
     /// Waits for the lock for at most `limit`; a `limit` of zero is a try.
@@ -90,8 +94,15 @@ impl Lock {
     /// # Cancel safety
     /// As [`Lock::acquire`].
     pub async fn acquire_within(&self, limit: Duration) -> Result<Guard> {
-        let mode = if limit.is_zero() { Mode::Try } else { Mode::Wait };
-        self.request(mode, Some(limit).filter(|limit| !limit.is_zero())).await
+        self.acquire_unless(Some(limit), pending()).await
+    }
+
+    /// Waits for the lock for at most `limit`, until `cancelled` is ready: that is passed on, and the answer comes when the key
+    /// is withdrawn: [`Code::Cancelled`], or the guard if it was won before. For the bindings of other languages.
+    #[doc(hidden)]
+    pub async fn acquire_unless(&self, limit: Option<Duration>, cancelled: impl Future<Output = ()>) -> Result<Guard> {
+        let mode = if limit.is_some_and(|limit| limit.is_zero()) { Mode::Try } else { Mode::Wait };
+        self.request(mode, limit.filter(|limit| !limit.is_zero()), cancelled).await
     }
 
     /// Takes the lock if nobody holds it or waits for it; otherwise answers `None` and leaves nothing in the queue.
@@ -104,7 +115,7 @@ impl Lock {
     /// # Cancel safety
     /// As [`Lock::acquire`].
     pub async fn try_acquire(&self) -> Result<Option<Guard>> {
-        match self.request(Mode::Try, None).await {
+        match self.request(Mode::Try, None, pending()).await {
             Ok(guard) => Ok(Some(guard)),
             Err(error) if error.code() == Code::NotAcquired => Ok(None),
             Err(error) => Err(error),
@@ -155,7 +166,7 @@ impl Lock {
         Prefix::new(self.client.namespace(), &self.name)
     }
 
-    async fn request(&self, mode: Mode, wait: Option<Duration>) -> Result<Guard> {
+    async fn request(&self, mode: Mode, wait: Option<Duration>, cancelled: impl Future<Output = ()>) -> Result<Guard> {
         validate_name(&self.name)?;
         let ttl = match self.ttl {
             Some(ttl) => whole_seconds(ttl)?,
@@ -171,10 +182,17 @@ impl Lock {
             value: self.client.metadata(),
         };
         let ticket = self.client.next_ticket();
-        let (answer, acquired) = oneshot::channel();
+        let (answer, mut acquired) = oneshot::channel();
         self.client.send(Command::Acquire(ticket, acquire, self.client.clone(), answer))?;
         let mut cancel = CancelOnDrop { client: &self.client, ticket, is_answered: false };
-        let result = acquired.await;
+        let result = tokio::select! {
+            biased;
+            result = &mut acquired => result,
+            () = cancelled => {
+                self.client.send(Command::Cancel(ticket))?;
+                acquired.await
+            }
+        };
         cancel.is_answered = true;
         result.unwrap_or_else(|_| Err(Error::new(Code::Internal, "the engine of this client ended; please report it")))
     }

@@ -3,30 +3,28 @@
 //! It is our own, so that a program that blocks its runtime, or has none, loses no lock. It never runs foreign code: what it
 //! finds out goes into channels that callers wait on.
 
-use std::sync::{Mutex, PoisonError};
-
+use once_cell::sync::OnceCell;
 use tokio::runtime::{Builder, Handle};
 
-use crate::error::{Code, Error, Result};
+use crate::{
+    error::{Code, Error, Result},
+    process::PerProcess,
+};
 
-/// The runtime and the process that it belongs to: a forked child starts its own.
-static RUNTIME: Mutex<Option<(u32, Handle)>> = Mutex::new(None);
+/// This process's runtime: a forked child starts its own.
+static RUNTIME: PerProcess<OnceCell<Handle>> = PerProcess::new();
 
 /// The runtime's handle; starts its thread, `lh-io-0`, if this process has none yet.
-pub(crate) fn handle() -> Result<Handle> {
-    let mut runtime = RUNTIME.lock().unwrap_or_else(PoisonError::into_inner);
-    let process = std::process::id();
-    if let Some((owner, handle)) = &*runtime
-        && *owner == process
-    {
-        return Ok(handle.clone());
-    }
+pub fn handle() -> Result<Handle> {
+    RUNTIME.get().get_or_try_init(start).cloned()
+}
+
+fn start() -> Result<Handle> {
     let failed =
         |error: std::io::Error| Error::new(Code::Internal, format!("could not start the thread lh-io-0: {error}"));
     let io = Builder::new_current_thread().enable_all().build().map_err(failed)?;
     let handle = io.handle().clone();
     let run = move || io.block_on(std::future::pending::<()>());
     std::thread::Builder::new().name("lh-io-0".into()).spawn(run).map_err(failed)?;
-    *runtime = Some((process, handle.clone()));
     Ok(handle)
 }

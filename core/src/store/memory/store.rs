@@ -15,6 +15,7 @@ use tokio::sync::{mpsc, watch};
 use super::{Kv, check, matching};
 use crate::{
     clock::{self, Moment},
+    process::PerProcess,
     store::{
         Keys, LeaseId, RenewalStream, Renewed, Reply, Request, Store, StoreError, StoreFuture, WatchId, WatchReply,
         WatchRequest, WatchStream,
@@ -22,7 +23,7 @@ use crate::{
 };
 
 /// Every store of this process that a client still uses.
-static STORES: Mutex<BTreeMap<String, Weak<MemoryStore>>> = Mutex::new(BTreeMap::new());
+static STORES: PerProcess<Mutex<BTreeMap<String, Weak<MemoryStore>>>> = PerProcess::new();
 
 /// An etcd inside this process, for unit tests of programs that lock.
 ///
@@ -54,7 +55,7 @@ struct Watch {
 impl MemoryStore {
     /// The store of this name: the one that other clients of this process use, or a new and empty one.
     pub fn open(name: &str) -> Arc<Self> {
-        let mut stores = lock(&STORES);
+        let mut stores = lock(STORES.get());
         if let Some(store) = stores.get(name).and_then(Weak::upgrade) {
             return store;
         }
@@ -161,7 +162,7 @@ impl fmt::Debug for MemoryStore {
 
 impl Drop for MemoryStore {
     fn drop(&mut self) {
-        let mut stores = lock(&STORES);
+        let mut stores = lock(STORES.get());
         // A new store may have taken the name between our last client's end and now.
         if stores.get(&self.name).is_some_and(|store| store.strong_count() == 0) {
             stores.remove(&self.name);

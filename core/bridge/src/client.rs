@@ -1,0 +1,143 @@
+//! A client as a host sees it: every call starts an operation.
+
+use std::{sync::Arc, time::Duration};
+
+use leasehold::{ClientOptions, Code, Error, Result};
+use slotmap::DefaultKey;
+
+use crate::{
+    completion::{Outcome, Sink},
+    fork,
+    guard::Guard,
+    handles,
+    live::{self, Counted},
+    operation::{self, Cancel, OpId, cancelled},
+};
+
+/// A client; see [`leasehold::Client`] for what its operations do and which errors they bring.
+#[derive(Debug)]
+pub struct Client {
+    core: leasehold::Client,
+    entry: DefaultKey,
+    _counted: Counted,
+}
+
+/// How a lock is acquired.
+#[derive(Clone, Debug)]
+pub struct AcquireOptions {
+    /// How long to wait for it; `None` for as long as it takes, zero for a try.
+    pub wait: Option<Duration>,
+    /// The TTL of this hold, instead of the client's.
+    pub ttl: Option<Duration>,
+    /// Whether the hold is renewed until it is released.
+    pub renew: bool,
+    /// Whether to queue again if the session is lost while waiting.
+    pub requeue: bool,
+}
+
+impl Default for AcquireOptions {
+    fn default() -> Self {
+        Self { wait: None, ttl: None, renew: true, requeue: true }
+    }
+}
+
+impl Client {
+    /// Makes a client. Opens no connection and starts no thread.
+    ///
+    /// # Errors
+    /// [`Code::InvalidArgument`], with a message that says which option is wrong and what it should be.
+    pub fn open(options: ClientOptions) -> Result<Arc<Self>> {
+        fork::watch();
+        let core = options.build()?;
+        let client = Arc::new_cyclic(|me| {
+            let entry = handles::tables().open.insert(me.clone());
+            Self { core, entry, _counted: Counted::new(&live::CLIENTS) }
+        });
+        Ok(client)
+    }
+
+    /// Who it says it is to whoever looks at a queue.
+    pub fn identity(&self) -> String {
+        self.core.identity()
+    }
+
+    /// Acquires the lock `name`; brings [`Outcome::Guard`]. A try, or a wait limit, that fails is [`Code::NotAcquired`].
+    pub fn acquire(&self, name: &str, options: &AcquireOptions, cancel: Option<&Cancel>, sink: Sink) -> OpId {
+        let mut lock = self.core.lock(name).renew(options.renew).requeue(options.requeue);
+        if let Some(ttl) = options.ttl {
+            lock = lock.ttl(ttl);
+        }
+        let wait = options.wait;
+        operation::start(sink, cancel, |cancel| async move {
+            if cancel.is_cancelled() {
+                return Err(cancelled());
+            }
+            let guard = lock.acquire_unless(wait, cancel.cancelled()).await?;
+            Ok(Outcome::Guard(Guard::new(guard)))
+        })
+    }
+
+    /// Asks etcd for a sign of life.
+    pub fn ping(&self, cancel: Option<&Cancel>, sink: Sink) -> OpId {
+        let core = self.core.clone();
+        operation::start(sink, cancel, |cancel| async move {
+            cancel.or_cancelled(core.ping()).await?;
+            Ok(Outcome::Done)
+        })
+    }
+
+    /// Lists everybody in the queue of `name`; brings [`Outcome::Contenders`].
+    pub fn queue(&self, name: &str, cancel: Option<&Cancel>, sink: Sink) -> OpId {
+        let lock = self.core.lock(name);
+        operation::start(sink, cancel, |cancel| async move {
+            Ok(Outcome::Contenders(cancel.or_cancelled(lock.queue()).await?))
+        })
+    }
+
+    /// Removes the contender with `token` from the queue of `name`.
+    pub fn force_release(&self, name: &str, token: i64, cancel: Option<&Cancel>, sink: Sink) -> OpId {
+        let lock = self.core.lock(name);
+        operation::start(sink, cancel, |cancel| async move {
+            cancel.or_cancelled(lock.force_release(token)).await?;
+            Ok(Outcome::Done)
+        })
+    }
+
+    /// Reports the changes of the session's state as [`Outcome::State`], until it is cancelled or the client is gone.
+    pub fn on_state(&self, sink: Sink) -> OpId {
+        let mut states = self.core.on_state();
+        operation::start_with(sink, None, |cancel, sink| async move {
+            loop {
+                match cancel.or_cancelled(async { Ok(states.next().await) }).await? {
+                    Some(state) => sink.report(Outcome::State(state)),
+                    None => return Ok(Outcome::Done),
+                }
+            }
+        })
+    }
+
+    /// Releases everything and ends the client. Operations that are under way end with [`Code::Closed`].
+    pub fn close(&self, sink: Sink) -> OpId {
+        let core = self.core.clone();
+        operation::start(sink, None, |_| async move {
+            core.close().await?;
+            Ok(Outcome::Done)
+        })
+    }
+}
+
+impl Drop for Client {
+    fn drop(&mut self) {
+        handles::tables().open.remove(self.entry);
+    }
+}
+
+/// A span in milliseconds as hosts give it. Negative is `None`: for ever, or the default.
+pub fn milliseconds(millis: i64) -> Option<Duration> {
+    u64::try_from(millis).ok().map(Duration::from_millis)
+}
+
+/// The error of a handle that is stale or was never given out.
+pub fn stale(what: &str) -> Error {
+    Error::new(Code::InvalidArgument, format!("this {what} was freed before, or never made"))
+}
