@@ -22,7 +22,7 @@ async fn a_release_is_not_pushed_to_everybody_in_a_crowd() {
     const RELEASES: usize = 6;
     on_every_version(|version| async move {
         let cluster = etcd(version).await;
-        let relay = Relay::start(&cluster).await;
+        let relay = Relay::start(&cluster);
         let guard = ClientOptions::new(cluster.endpoint(0)).build().unwrap().lock("/lock/a").acquire().await.unwrap();
         let (won, mut winners) = mpsc::unbounded_channel();
         for _ in 0..CLIENTS {

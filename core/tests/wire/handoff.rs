@@ -36,7 +36,7 @@ async fn between_waiters_of_one_client_nothing_is_read_and_deletes_share_transac
     const WAITERS: usize = 60;
     on_every_version(|version| async move {
         let cluster = etcd(version).await;
-        let relay = Relay::start(&cluster).await;
+        let relay = Relay::start(&cluster);
         let client = warm_client(&relay).await;
         let guard = client.lock("/lock/a").acquire().await.unwrap();
         let waiters = queue_up(&cluster, std::slice::from_ref(&client), WAITERS).await;
@@ -64,7 +64,7 @@ async fn between_clients_a_hand_off_reads_at_most_once() {
     const WAITERS: usize = 20;
     on_every_version(|version| async move {
         let cluster = etcd(version).await;
-        let relay = Relay::start(&cluster).await;
+        let relay = Relay::start(&cluster);
         let clients = [warm_client(&relay).await, warm_client(&relay).await];
         let guard = clients[0].lock("/lock/a").acquire().await.unwrap();
         let waiters = queue_up(&cluster, &[clients[1].clone(), clients[0].clone()], WAITERS).await;

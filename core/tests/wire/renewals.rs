@@ -13,8 +13,8 @@ async fn renewals_do_not_grow_with_the_number_of_locks() {
     const RENEWALS: usize = 3;
     on_every_version(|version| async move {
         let cluster = etcd(version).await;
-        let few = Relay::start(&cluster).await;
-        let many = Relay::start(&cluster).await;
+        let few = Relay::start(&cluster);
+        let many = Relay::start(&cluster);
         let mut guards = Vec::new();
         let mut marks = Vec::new();
         for (relay, locks) in [(&many, 100), (&few, 1)] {

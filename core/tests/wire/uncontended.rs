@@ -12,7 +12,7 @@ async fn acquire_and_release_are_two_requests_and_two_writes() {
     const PAIRS: usize = 10;
     on_every_version(|version| async move {
         let cluster = etcd(version).await;
-        let relay = Relay::start(&cluster).await;
+        let relay = Relay::start(&cluster);
         let client = warm_client(&relay).await;
         let (before, mark) = (cluster.revision().await.unwrap(), relay.mark());
         for _ in 0..PAIRS {
@@ -32,7 +32,7 @@ async fn acquire_and_release_are_two_requests_and_two_writes() {
 async fn a_failed_try_is_one_request_and_leaves_no_key() {
     on_every_version(|version| async move {
         let cluster = etcd(version).await;
-        let relay = Relay::start(&cluster).await;
+        let relay = Relay::start(&cluster);
         let client = warm_client(&relay).await;
         let holder = warm_client(&relay).await;
         let guard = holder.lock("/lock/a").acquire().await.unwrap();
@@ -50,7 +50,7 @@ async fn a_failed_try_is_one_request_and_leaves_no_key() {
 async fn a_try_where_only_nested_names_stand_is_two_requests_and_succeeds() {
     on_every_version(|version| async move {
         let cluster = etcd(version).await;
-        let relay = Relay::start(&cluster).await;
+        let relay = Relay::start(&cluster);
         let client = warm_client(&relay).await;
         let nested = client.lock("/lock/a/b").acquire().await.unwrap();
         let mark = relay.mark();

@@ -54,14 +54,13 @@ impl Network {
     pub(crate) fn start(targets: &[SocketAddr]) -> Result<Self, Error> {
         let mut network = Self { addresses: Vec::new(), accepting: Vec::new(), state: Arc::default() };
         for (to, target) in targets.iter().enumerate() {
-            let state = Arc::clone(&network.state);
-            let open = move |peer: SocketAddr, proxy: SocketAddr| {
+            let (state, target) = (Arc::clone(&network.state), *target);
+            let (address, accepting) = listen(move |client, peer, proxy| {
                 let link = Arc::new(Link::default());
                 let ports = (peer.port(), proxy.port());
                 lock(&state).open(Connection { ports, to, link: Arc::downgrade(&link) });
-                link
-            };
-            let (address, accepting) = listen(*target, open)?;
+                async move { link.serve(client, target).await }
+            })?;
             network.addresses.push(address);
             network.accepting.push(accepting);
         }

@@ -54,8 +54,11 @@ impl Proxy {
     /// [`Error::Io`] when no port can be had.
     pub fn start(target: SocketAddr) -> Result<Self, Error> {
         let link = Arc::new(Link::default());
-        let chosen = Arc::clone(&link);
-        let (address, accepting) = listen(target, move |_, _| Arc::clone(&chosen))?;
+        let shared = Arc::clone(&link);
+        let (address, accepting) = listen(move |client, _, _| {
+            let link = Arc::clone(&shared);
+            async move { link.serve(client, target).await }
+        })?;
         Ok(Self { address, link, accepting })
     }
 
@@ -158,7 +161,7 @@ impl Link {
     }
 
     /// Serves one connection until both sides have ended it, one has broken it, or it is reset.
-    async fn serve(&self, mut client: TcpStream, target: SocketAddr) {
+    pub(crate) async fn serve(&self, mut client: TcpStream, target: SocketAddr) {
         self.accepted.fetch_add(1, Ordering::AcqRel);
         self.open.fetch_add(1, Ordering::AcqRel);
         if self.carry(&mut client, target).await.is_err() {
@@ -244,11 +247,9 @@ async fn released(rules: &mut watch::Receiver<Rules>, index: usize) {
     }
 }
 
-/// Listens on a free port and serves each connection by the link that `choose` gives for its two addresses, the
-/// client's and ours.
-pub(crate) fn listen(
-    target: SocketAddr,
-    choose: impl Fn(SocketAddr, SocketAddr) -> Arc<Link> + Send + 'static,
+/// Listens on a free port; `serve` gets each connection with its two addresses, the client's and ours.
+pub(crate) fn listen<F: Future<Output = ()> + Send + 'static>(
+    serve: impl Fn(TcpStream, SocketAddr, SocketAddr) -> F + Send + 'static,
 ) -> Result<(SocketAddr, AbortHandle), Error> {
     let doing = || "could not open a proxy on loopback".into();
     let runtime = background::handle()?;
@@ -262,10 +263,7 @@ pub(crate) fn listen(
     let accepting = runtime.spawn(async move {
         loop {
             match listener.accept().await {
-                Ok((client, peer)) => {
-                    let link = choose(peer, address);
-                    tokio::spawn(async move { link.serve(client, target).await });
-                }
+                Ok((client, peer)) => drop(tokio::spawn(serve(client, peer, address))),
                 // Out of file descriptors, most likely: some will be closed.
                 Err(_) => sleep(Duration::from_millis(10)).await,
             }
