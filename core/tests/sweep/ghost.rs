@@ -1,31 +1,38 @@
 //! The ghost: an enqueue that reaches etcd when its caller is gone and its key was deleted already, while the session lives on.
 //!
-//! The session renews its lease, so nothing but the sweep would ever free that key.
+//! The session renews its lease, so nothing but the sweep would ever free that key. On the wire, the key was deleted through
+//! another member than the one that the enqueue is still on its way to.
 
 use std::time::Duration;
 
-use tokio::time::{Instant, timeout};
+use leasehold_etcd::Cluster;
+use tokio::time::Instant;
 
 use crate::{
     ground,
-    party::{Party, TTL, answered, keys, leave_nothing, until},
+    party::{Door, Party, TTL, answered, keys, leave_nothing, until},
     scenario::Ground,
     tally::{Fault, Kind, LATE},
+    wire,
 };
 
 /// The sweep comes with the next renewal, which is due after a third of the TTL, or after two if one reply stays out.
-const BOUND: Duration = Duration::from_millis(1_500);
+pub const BOUND: Duration = Duration::from_millis(1_500);
 /// With a fault in the sweep itself: a reply that is late, and the next renewal.
 const BOUND_OF_TWO: Duration = Duration::from_millis(4_000);
 
 /// Lets a ghost appear and plays `fault` on its sweep; how long it stood.
 async fn haunt(ground: &Ground, name: &str, fault: Option<(Kind, Fault)>) -> Duration {
-    let party = Party::new(&ground.endpoints, name);
+    let party = Party::behind(&ground.door, &ground.endpoints, name);
     let guard = answered("an acquire", party.lock.acquire()).await.expect("etcd answers");
     guard.release().await.expect("etcd answers");
     party.tally.plant_next(Kind::Enqueue, Fault::LateRequest(LATE));
-    let given_up = timeout(Duration::from_millis(20), party.lock.acquire()).await;
-    assert!(given_up.is_err() && party.tally.has_hit(), "the request is held up, and its caller gone");
+    let caller = tokio::spawn({
+        let lock = party.lock.clone();
+        async move { lock.acquire().await.map(drop) }
+    });
+    until(LATE, "the request is held up", || async { party.tally.has_hit() }).await;
+    caller.abort();
     until(LATE, "the key that does not stand yet was deleted", || async { party.tally.answered(Kind::Clean) > 0 })
         .await;
     assert_eq!(keys(&ground.etcd, name).await, 0, "the request has not arrived");
@@ -53,19 +60,30 @@ async fn haunt(ground: &Ground, name: &str, fault: Option<(Kind, Fault)>) -> Dur
     stood
 }
 
-/// Seen to fail with a cleaner that deletes no keys.
-#[tokio::test]
-async fn a_ghost_is_gone_at_the_next_renewal_of_the_living_session() {
-    let (cluster, ground) = ground().await;
+/// A ghost at the ground's door without another fault, and one for each fault of its sweep.
+async fn haunt_all(cluster: &Cluster, ground: &Ground) {
     let mut faults = vec![None];
     for kind in [Kind::Sweep, Kind::Clean] {
-        faults.extend(kind.faults().into_iter().map(|fault| Some((kind, fault))));
+        faults.extend(kind.faults(&ground.door).into_iter().map(|fault| Some((kind, fault))));
     }
-    let ground = &ground;
     let all = faults.iter().enumerate().map(|(number, fault)| async move {
         let stood = haunt(ground, &format!("/ghost/{number}"), *fault).await;
         println!("an enqueue {LATE:?} late, TTL {TTL:?}, fault in the sweep {fault:?}: it stood for {stood:?}");
     });
     futures_util::future::join_all(all).await;
     assert!(cluster.leases().await.expect("etcd answers").is_empty());
+}
+
+/// Seen to fail with a cleaner that deletes no keys.
+#[tokio::test]
+async fn a_ghost_is_gone_at_the_next_renewal_of_the_living_session() {
+    let (cluster, ground) = ground(1, |_| Door::Store).await;
+    haunt_all(&cluster, &ground).await;
+}
+
+/// Seen to fail with a cleaner that deletes no keys.
+#[tokio::test]
+async fn a_ghost_that_another_member_was_asked_to_delete_is_gone_at_the_next_renewal() {
+    let (cluster, ground) = ground(3, wire).await;
+    haunt_all(&cluster, &ground).await;
 }

@@ -2,6 +2,7 @@
 
 use std::{
     fmt::Debug,
+    net::SocketAddr,
     sync::{Arc, Mutex},
     time::Duration,
 };
@@ -15,7 +16,7 @@ use leasehold::{
 };
 use tokio::time::{Instant, sleep, timeout};
 
-use crate::{store::FaultyStore, tally::Tally};
+use crate::{store::FaultyStore, tally::Tally, wire::Wire};
 
 /// The shortest that there is, so that leases that nobody ends are soon gone.
 pub const TTL: Duration = Duration::from_secs(2);
@@ -34,21 +35,43 @@ pub fn etcd_store(endpoints: &[String]) -> EtcdStore {
     EtcdStore::new(config).expect("good endpoints")
 }
 
+/// Where the faults of a client are played.
+#[derive(Clone, Debug)]
+pub enum Door {
+    /// Between its core and its store.
+    Store,
+    /// On its connections to these members.
+    Wire(Vec<SocketAddr>),
+}
+
 pub struct Party {
     pub tally: Arc<Tally>,
     pub client: Client,
     pub lock: Lock,
+    /// What its connections go through.
+    pub wire: Option<Wire>,
 }
 
 impl Party {
     pub fn new(endpoints: &[String], name: &str) -> Self {
         let tally = Arc::<Tally>::default();
         let store = FaultyStore { inner: etcd_store(endpoints), tally: tally.clone() };
-        let options = ClientOptions::from_endpoints(endpoints).ttl(TTL).request_timeout(REQUEST_TIMEOUT);
-        let client = Client::with_store(options, Arc::new(store)).expect("good options");
-        let lock = client.lock(name);
-        Self { tally, client, lock }
+        let client = Client::with_store(options(endpoints), Arc::new(store)).expect("good options");
+        Self { lock: client.lock(name), tally, client, wire: None }
     }
+
+    /// A client whose faults are played at `door`.
+    pub fn behind(door: &Door, endpoints: &[String], name: &str) -> Self {
+        let Door::Wire(members) = door else { return Self::new(endpoints, name) };
+        let tally = Arc::<Tally>::default();
+        let wire = Wire::new(members, &tally);
+        let client = options(&wire.endpoints()).build().expect("good options");
+        Self { lock: client.lock(name), tally, client, wire: Some(wire) }
+    }
+}
+
+fn options(endpoints: &[String]) -> ClientOptions {
+    ClientOptions::from_endpoints(endpoints).ttl(TTL).request_timeout(REQUEST_TIMEOUT)
 }
 
 /// Sees who holds.

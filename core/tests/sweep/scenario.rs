@@ -6,7 +6,7 @@ use leasehold::{Guard, Lock, store::etcd::EtcdStore};
 use tokio::time::timeout;
 
 use crate::{
-    party::{Party, Referee, TTL, answered, documented, keys, leave_nothing, until},
+    party::{Door, Party, Referee, TTL, answered, documented, keys, leave_nothing, until},
     tally::{Kind, Planted},
 };
 
@@ -28,8 +28,10 @@ pub struct Seen {
     pub has_hit: bool,
 }
 
-pub async fn play(endpoints: &[String], etcd: &EtcdStore, name: &str, planted: Option<Planted>) -> Seen {
-    let [one, two] = [(); 2].map(|()| Party::new(endpoints, name));
+pub async fn play(ground: &Ground, name: &str, planted: Option<Planted>) -> Seen {
+    let etcd = &ground.etcd;
+    let one = Party::behind(&ground.door, &ground.endpoints, name);
+    let two = Party::new(&ground.endpoints, name);
     if let Some(planted) = planted {
         one.tally.plant(planted);
     }
@@ -104,11 +106,11 @@ async fn visit(referee: &Referee, guard: Option<Guard>) {
     }
 }
 
-/// All steps of a sweep: each fault at each of what was `asked` without one.
-pub fn steps(asked: &BTreeMap<Kind, usize>) -> Vec<Planted> {
+/// All steps of a sweep at `door`: each fault at each of what was `asked` without one.
+pub fn steps(asked: &BTreeMap<Kind, usize>, door: &Door) -> Vec<Planted> {
     let places = asked.iter().flat_map(|(kind, count)| (1..=*count).map(|number| (*kind, number)));
     places
-        .flat_map(|(kind, number)| kind.faults().into_iter().map(move |fault| Planted { kind, number, fault }))
+        .flat_map(|(kind, number)| kind.faults(door).into_iter().map(move |fault| Planted { kind, number, fault }))
         .collect()
 }
 
@@ -116,13 +118,15 @@ pub fn steps(asked: &BTreeMap<Kind, usize>) -> Vec<Planted> {
 pub struct Ground {
     pub endpoints: Vec<String>,
     pub etcd: EtcdStore,
+    /// Where the faults of the first client are played.
+    pub door: Door,
 }
 
 /// Plays a step until its fault has hit, for the number of reads and of watch replies varies a little with time.
 pub async fn play_until_hit(ground: Arc<Ground>, number: usize, planted: Planted) -> bool {
     for attempt in 0..ATTEMPTS {
         let name = format!("/sweep/{number}-{attempt}");
-        if play(&ground.endpoints, &ground.etcd, &name, Some(planted)).await.has_hit {
+        if play(&ground, &name, Some(planted)).await.has_hit {
             return true;
         }
     }

@@ -9,6 +9,8 @@ use std::{
 use leasehold::store::{LeaseId, Op, Request};
 use tokio::sync::watch;
 
+use crate::party::Door;
+
 /// What can be counted, and go wrong, on its own.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Kind {
@@ -49,13 +51,17 @@ impl Kind {
         }
     }
 
-    /// Every fault that is something else than the ones before it for this kind.
-    pub fn faults(self) -> Vec<Fault> {
+    /// Every fault that is something else than the ones before it for this kind, at this door.
+    pub fn faults(self, door: &Door) -> Vec<Fault> {
         use Fault::{Broken, LateReply, LateRequest, Lost, Refused, Silent};
         match self {
             Self::RenewalRequest | Self::WatchRequest => vec![Lost, LateRequest(SOON), LateRequest(LATE)],
             Self::RenewalReply | Self::WatchReply => vec![Lost, Broken, Silent, LateReply(SOON), LateReply(LATE)],
-            _ => vec![Lost, Broken, LateReply(LATE), LateRequest(SOON), LateRequest(LATE), Refused],
+            _ => {
+                // To the store, a reply that is late by less is the same; to a connection, no request is ever refused.
+                let last = if matches!(door, Door::Store) { Refused } else { LateReply(SOON) };
+                vec![Lost, Broken, LateReply(LATE), LateRequest(SOON), LateRequest(LATE), last]
+            }
         }
     }
 }
