@@ -66,9 +66,10 @@ async fn haunt_all(cluster: &Cluster, ground: &Ground) {
     for kind in [Kind::Sweep, Kind::Clean] {
         faults.extend(kind.faults(&ground.door).into_iter().map(|fault| Some((kind, fault))));
     }
+    let door = if matches!(ground.door, Door::Store) { "store" } else { "wire" };
     let all = faults.iter().enumerate().map(|(number, fault)| async move {
         let stood = haunt(ground, &format!("/ghost/{number}"), *fault).await;
-        println!("an enqueue {LATE:?} late, TTL {TTL:?}, fault in the sweep {fault:?}: it stood for {stood:?}");
+        println!("{door}, an enqueue {LATE:?} late, TTL {TTL:?}, fault in the sweep {fault:?}: it stood for {stood:?}");
     });
     futures_util::future::join_all(all).await;
     assert!(cluster.leases().await.expect("etcd answers").is_empty());

@@ -125,7 +125,8 @@ async fn during_the_hold(ground: &Ground, name: String, kind: Kind, late: Durati
     stage.end().await;
 }
 
-/// Released by another member and taken again when the first delete arrives: it changes nothing.
+/// Released by another member and taken again when the first delete arrives: it changes nothing, for it is guarded, and the next
+/// hold has another key.
 async fn during_the_next_hold(ground: &Ground, name: String, late: Duration) {
     let mut stage = Stage::new(ground, name).await;
     let first = stage.acquire().await;
@@ -161,7 +162,7 @@ async fn with_its_deletion(ground: &Ground, name: String, late: Duration) {
     stage.end().await;
 }
 
-/// Seen to fail with a cleaner that deletes no keys.
+/// Seen to fail without sweeps, with the number of a key used again too early, and with another key for each attempt.
 #[tokio::test]
 async fn a_late_request_that_another_member_overtook_does_no_harm() {
     let (cluster, ground): (Cluster, _) = ground(3, wire).await;
@@ -175,7 +176,10 @@ async fn a_late_request_that_another_member_overtook_does_no_harm() {
             after_the_release(ground, name("released"), Kind::Enqueue, late),
             after_the_release(ground, name("tried"), Kind::Try, late),
         );
-        println!("{late:?} late, after the client went on through another member: the ghost of an enqueue stood for {enqueued:?}, of a try for {tried:?}");
+        println!(
+            "wire, {late:?} late, the client went on through another member: the ghost of an enqueue stood for {enqueued:?}, \
+             of a try for {tried:?}"
+        );
     });
     futures_util::future::join_all(all).await;
     assert!(cluster.leases().await.expect("etcd answers").is_empty());
