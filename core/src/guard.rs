@@ -224,6 +224,19 @@ impl Guard {
         self.is_released.load(Ordering::Acquire)
     }
 
+    /// Why the lock is not held any more; `None` while it is, and if it was released in time.
+    #[doc(hidden)]
+    pub fn loss_reason(&self) -> Option<LostReason> {
+        if self.is_forked() {
+            return Some(LostReason::Forked);
+        }
+        match *self.state.fate.borrow() {
+            Fate::Lost(reason) => Some(reason),
+            Fate::Voided => Some(LostReason::KeyDeleted),
+            Fate::Held => (!self.is_released() && !is_before(&self.state.deadline)).then_some(LostReason::Expired),
+        }
+    }
+
     fn released(&self) -> Error {
         let message = format!("the lock {:?} was released before; acquire it again for another hold", self.name);
         Error::new(Code::NotHeld, message)

@@ -11,13 +11,15 @@ use crate::{
     guard::Guard,
     handles,
     live::{self, Counted},
-    operation::{self, Cancel, OpId, cancelled},
+    operation::{self, Cancel, OpId},
 };
 
 /// A client; see [`leasehold::Client`] for what its operations do and which errors they bring.
 #[derive(Debug)]
 pub struct Client {
     core: leasehold::Client,
+    /// Cancelled when it is closed: ends what listens.
+    closed: Cancel,
     entry: DefaultKey,
     _counted: Counted,
 }
@@ -51,7 +53,7 @@ impl Client {
         let core = options.build()?;
         let client = Arc::new_cyclic(|me| {
             let entry = handles::tables().open.insert(me.clone());
-            Self { core, entry, _counted: Counted::new(&live::CLIENTS) }
+            Self { core, closed: Cancel::new(), entry, _counted: Counted::new(&live::CLIENTS) }
         });
         Ok(client)
     }
@@ -68,11 +70,8 @@ impl Client {
             lock = lock.ttl(ttl);
         }
         let wait = options.wait;
-        operation::start(sink, cancel, |cancel| async move {
-            if cancel.is_cancelled() {
-                return Err(cancelled());
-            }
-            let guard = lock.acquire_unless(wait, cancel.cancelled()).await?;
+        operation::start(sink, cancel, |stop| async move {
+            let guard = lock.acquire_unless(wait, stop.asked()).await?;
             Ok(Outcome::Guard(Guard::new(guard)))
         })
     }
@@ -80,8 +79,8 @@ impl Client {
     /// Asks etcd for a sign of life.
     pub fn ping(&self, cancel: Option<&Cancel>, sink: Sink) -> OpId {
         let core = self.core.clone();
-        operation::start(sink, cancel, |cancel| async move {
-            cancel.or_cancelled(core.ping()).await?;
+        operation::start(sink, cancel, |stop| async move {
+            stop.or(core.ping()).await?;
             Ok(Outcome::Done)
         })
     }
@@ -89,26 +88,31 @@ impl Client {
     /// Lists everybody in the queue of `name`; brings [`Outcome::Contenders`].
     pub fn queue(&self, name: &str, cancel: Option<&Cancel>, sink: Sink) -> OpId {
         let lock = self.core.lock(name);
-        operation::start(sink, cancel, |cancel| async move {
-            Ok(Outcome::Contenders(cancel.or_cancelled(lock.queue()).await?))
-        })
+        operation::start(sink, cancel, |stop| async move { Ok(Outcome::Contenders(stop.or(lock.queue()).await?)) })
     }
 
     /// Removes the contender with `token` from the queue of `name`.
     pub fn force_release(&self, name: &str, token: i64, cancel: Option<&Cancel>, sink: Sink) -> OpId {
         let lock = self.core.lock(name);
-        operation::start(sink, cancel, |cancel| async move {
-            cancel.or_cancelled(lock.force_release(token)).await?;
+        operation::start(sink, cancel, |stop| async move {
+            stop.or(lock.force_release(token)).await?;
             Ok(Outcome::Done)
         })
     }
 
-    /// Reports the changes of the session's state as [`Outcome::State`], until it is cancelled or the client is gone.
+    /// Reports the changes of the session's state as [`Outcome::State`], until it is cancelled or the client is closed.
     pub fn on_state(&self, sink: Sink) -> OpId {
-        let mut states = self.core.on_state();
-        operation::start_with(sink, None, |cancel, sink| async move {
+        let (mut states, closed) = (self.core.on_state(), self.closed.stop());
+        operation::start_with(sink, None, |stop, sink| async move {
             loop {
-                match cancel.or_cancelled(async { Ok(states.next().await) }).await? {
+                // In this order: closing brings a last state.
+                let state = tokio::select! {
+                    biased;
+                    state = states.next() => state,
+                    () = closed.asked() => None,
+                    () = stop.asked() => return Err(operation::cancelled()),
+                };
+                match state {
                     Some(state) => sink.report(Outcome::State(state)),
                     None => return Ok(Outcome::Done),
                 }
@@ -118,10 +122,11 @@ impl Client {
 
     /// Releases everything and ends the client. Operations that are under way end with [`Code::Closed`].
     pub fn close(&self, sink: Sink) -> OpId {
-        let core = self.core.clone();
-        operation::start(sink, None, |_| async move {
-            core.close().await?;
-            Ok(Outcome::Done)
+        let (core, closed) = (self.core.clone(), self.closed.clone());
+        operation::start_anyway(sink, None, |_| async move {
+            let result = core.close().await;
+            closed.cancel();
+            result.map(|()| Outcome::Done)
         })
     }
 }

@@ -3,25 +3,19 @@
 //! Nothing here runs foreign code on the threads that renew leases. A result that nobody takes is dropped, and a guard in it
 //! is released by that: claim or release.
 
-use std::{
-    collections::VecDeque,
-    fmt, io,
-    os::fd::{AsFd, AsRawFd, OwnedFd, RawFd},
-    sync::Arc,
-    time::{Duration, Instant},
-};
+mod queue;
+mod waiter;
+mod wake;
 
-use leasehold::{
-    Code, Committed, Contender, Error, LostReason, Result, SessionState,
-    process::{self, Process},
-};
+use std::sync::Arc;
 
-use crate::{
-    guard::Guard,
-    live::{self, Counted},
-    logs::LogRecord,
-    sync::{Condvar, Mutex, lock},
+use leasehold::{Code, Committed, Contender, Error, LostReason, Result, SessionState};
+
+pub use self::{
+    queue::Queue,
+    waiter::{Slot, Waiter},
 };
+use crate::{guard::Guard, logs::LogRecord};
 
 /// What an operation brought.
 #[derive(Debug)]
@@ -90,6 +84,14 @@ impl Sink {
         self.send(false, Ok(outcome));
     }
 
+    /// The queue, if it is one.
+    pub(crate) fn queue(&self) -> Option<&Queue> {
+        match self {
+            Self::Waiter(_) => None,
+            Self::Queue(queue, _) => Some(queue),
+        }
+    }
+
     fn send(&self, is_last: bool, result: Result<Outcome>) {
         match self {
             Self::Waiter(slot) => slot.fill(result),
@@ -121,268 +123,5 @@ impl Drop for Promise {
             let message = "the operation ended without an answer, please report it";
             sink.send(true, Err(Error::new(Code::Internal, message)));
         }
-    }
-}
-
-/// The place of one result that a thread waits for.
-#[derive(Debug, Default)]
-pub struct Slot {
-    result: Mutex<Option<Result<Outcome>>>,
-    filled: Condvar,
-}
-
-impl Slot {
-    fn fill(&self, result: Result<Outcome>) {
-        *lock(&self.result) = Some(result);
-        self.filled.notify_all();
-    }
-}
-
-/// Waits for one result by blocking the thread.
-#[derive(Debug, Default)]
-pub struct Waiter {
-    slot: Arc<Slot>,
-}
-
-impl Waiter {
-    /// A waiter, to be given as [`Waiter::sink`] to the operation that it waits for.
-    pub fn new() -> Self {
-        Self::default()
-    }
-
-    /// Where the operation's result shall go.
-    pub fn sink(&self) -> Sink {
-        Sink::Waiter(self.slot.clone())
-    }
-
-    /// Blocks until the result is there.
-    pub fn wait(self) -> Result<Outcome> {
-        let mut result = lock(&self.slot.result);
-        loop {
-            if let Some(result) = result.take() {
-                return result;
-            }
-            result = self.slot.filled.wait(result).unwrap_or_else(std::sync::PoisonError::into_inner);
-        }
-    }
-
-    /// Blocks until the result is there, for at most `limit`. For hosts that must look after something else at times, such as
-    /// Ctrl-C; the result is still to be had afterwards.
-    pub fn wait_for(&self, limit: Duration) -> Option<Result<Outcome>> {
-        let until = Instant::now() + limit;
-        let mut result = lock(&self.slot.result);
-        loop {
-            if let Some(result) = result.take() {
-                return Some(result);
-            }
-            let left = until.checked_duration_since(Instant::now())?;
-            result = self
-                .slot
-                .filled
-                .wait_timeout(result, left)
-                .map_or_else(|poisoned| poisoned.into_inner().0, |(result, _)| result);
-        }
-    }
-}
-
-/// Completions on their way to one loop or dispatcher of a host.
-///
-/// The waker is called when there is something in a queue that was empty, and only then.
-pub struct Queue {
-    state: Mutex<State>,
-    ready: Condvar,
-    wake: Wake,
-    process: Process,
-    _counted: Counted,
-}
-
-#[derive(Default)]
-struct State {
-    completions: VecDeque<Completion>,
-    is_closed: bool,
-}
-
-/// How a host learns that there is something to drain.
-enum Wake {
-    /// It blocks in [`Queue::take`].
-    Nothing,
-    /// It waits for this to become readable.
-    Fd(WakeFd),
-    /// It is told so. Must neither block nor run code of the host's.
-    Call(Box<dyn Fn() + Send + Sync>),
-}
-
-impl Queue {
-    /// A queue for a thread that blocks in [`Queue::take`].
-    pub fn new() -> Arc<Self> {
-        Self::with(Wake::Nothing)
-    }
-
-    /// A queue for a loop that waits until [`Queue::fd`] is readable.
-    ///
-    /// # Errors
-    /// [`Code::ResourceExhausted`] if the process has no file descriptor left.
-    pub fn with_fd() -> Result<Arc<Self>> {
-        let failed = |error: io::Error| {
-            Error::new(Code::ResourceExhausted, format!("could not open a file descriptor to wake the loop: {error}"))
-        };
-        Ok(Self::with(Wake::Fd(WakeFd::open().map_err(failed)?)))
-    }
-
-    /// A queue for a loop that `wake` wakes. `wake` runs on a thread that renews leases: it must neither block nor run code of
-    /// the host's.
-    pub fn with_waker(wake: impl Fn() + Send + Sync + 'static) -> Arc<Self> {
-        Self::with(Wake::Call(Box::new(wake)))
-    }
-
-    fn with(wake: Wake) -> Arc<Self> {
-        Arc::new(Self {
-            state: Mutex::default(),
-            ready: Condvar::new(),
-            wake,
-            process: process::current(),
-            _counted: Counted::new(&live::QUEUES),
-        })
-    }
-
-    /// The file descriptor that is readable while there is something to drain. Closed with the queue.
-    pub fn fd(&self) -> Option<RawFd> {
-        match &self.wake {
-            Wake::Fd(fd) => Some(fd.as_raw()),
-            Wake::Nothing | Wake::Call(_) => None,
-        }
-    }
-
-    /// Where the results of an operation go that the host knows by `tag`.
-    pub fn sink(self: &Arc<Self>, tag: u64) -> Sink {
-        Sink::Queue(self.clone(), tag)
-    }
-
-    /// Takes at most `most` completions without waiting. In a forked child there are none: they are the parent's.
-    pub fn drain(&self, most: usize) -> Vec<Completion> {
-        if self.process != process::current() {
-            return Vec::new();
-        }
-        if let Wake::Fd(fd) = &self.wake {
-            // First: what is pushed from here on is either taken below or wakes again.
-            fd.clear();
-        }
-        let mut state = lock(&self.state);
-        let count = state.completions.len().min(most);
-        let taken = state.completions.drain(..count).collect();
-        let is_left = !state.completions.is_empty();
-        drop(state);
-        if is_left {
-            self.wake();
-        }
-        taken
-    }
-
-    /// Takes at most `most` completions; waits for the first for at most `limit`. `None` when the queue is closed.
-    pub fn take(&self, most: usize, limit: Duration) -> Option<Vec<Completion>> {
-        if self.process != process::current() {
-            return None;
-        }
-        let until = Instant::now() + limit;
-        let mut state = lock(&self.state);
-        while state.completions.is_empty() {
-            if state.is_closed {
-                return None;
-            }
-            let Some(left) = until.checked_duration_since(Instant::now()) else { return Some(Vec::new()) };
-            state = self
-                .ready
-                .wait_timeout(state, left)
-                .map_or_else(|poisoned| poisoned.into_inner().0, |(state, _)| state);
-        }
-        let count = state.completions.len().min(most);
-        Some(state.completions.drain(..count).collect())
-    }
-
-    /// Ends the queue: what is in it and what still comes is dropped (guards are released), and [`Queue::take`] returns.
-    pub fn close(&self) {
-        if self.process != process::current() {
-            return;
-        }
-        let mut state = lock(&self.state);
-        state.is_closed = true;
-        let dropped = std::mem::take(&mut state.completions);
-        drop(state);
-        self.ready.notify_all();
-        drop(dropped);
-    }
-
-    fn push(&self, completion: Completion) {
-        let mut state = lock(&self.state);
-        if state.is_closed {
-            // After the lock: a guard's release needs none of it.
-            drop(state);
-            drop(completion);
-            return;
-        }
-        let was_empty = state.completions.is_empty();
-        state.completions.push_back(completion);
-        drop(state);
-        self.ready.notify_one();
-        if was_empty {
-            self.wake();
-        }
-    }
-
-    fn wake(&self) {
-        match &self.wake {
-            Wake::Nothing => {}
-            Wake::Fd(fd) => fd.set(),
-            Wake::Call(wake) => wake(),
-        }
-    }
-}
-
-impl fmt::Debug for Queue {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Queue").field("fd", &self.fd()).finish_non_exhaustive()
-    }
-}
-
-/// A file descriptor that is readable while it is set: an eventfd, or a pipe where there is none.
-struct WakeFd {
-    read: OwnedFd,
-    /// The other end of the pipe; an eventfd is both.
-    write: Option<OwnedFd>,
-}
-
-impl WakeFd {
-    #[cfg(target_os = "linux")]
-    fn open() -> io::Result<Self> {
-        use rustix::event::{EventfdFlags, eventfd};
-        Ok(Self { read: eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)?, write: None })
-    }
-
-    #[cfg(not(target_os = "linux"))]
-    fn open() -> io::Result<Self> {
-        use rustix::{fs::OFlags, pipe::pipe};
-        let (read, write) = pipe()?;
-        for end in [&read, &write] {
-            rustix::fs::fcntl_setfl(end, OFlags::NONBLOCK)?;
-            rustix::io::fcntl_setfd(end, rustix::io::FdFlags::CLOEXEC)?;
-        }
-        Ok(Self { read, write: Some(write) })
-    }
-
-    fn set(&self) {
-        let end = self.write.as_ref().unwrap_or(&self.read);
-        // Fails only when it is full, and then it is set.
-        let _ = rustix::io::write(end, &1u64.to_ne_bytes());
-    }
-
-    fn clear(&self) {
-        let mut buffer = [0; 64];
-        // Fails only when there is nothing to read, and then it is clear. A pipe may hold more than one read takes: that is a
-        // wake-up too many, not one too few.
-        let _ = rustix::io::read(&self.read, &mut buffer);
-    }
-
-    fn as_raw(&self) -> RawFd {
-        self.read.as_fd().as_raw_fd()
     }
 }

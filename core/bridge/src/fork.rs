@@ -3,11 +3,19 @@
 //! Most of that is the core's ([`leasehold::process`]). Here are the handlers that tell it, and that keep the table of handles
 //! whole: another thread may be changing it at the moment of the fork.
 
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::{
+    fmt,
+    mem::ManuallyDrop,
+    ops::Deref,
+    sync::atomic::{AtomicBool, Ordering},
+};
 
-use leasehold::process;
+use leasehold::{
+    Code, Error,
+    process::{self, Process},
+};
 
-use crate::handles;
+use crate::{handles, live};
 
 /// Watches for forks from now on. Called by everything that makes state which a fork could harm.
 pub fn watch() {
@@ -33,5 +41,52 @@ extern "C" fn after_in_parent() {
 
 extern "C" fn after_in_child() {
     process::note_fork();
+    live::note_fork();
     handles::let_go();
+}
+
+/// The error of whoever waits for something of the parent's in a forked child.
+pub(crate) fn error(what: &str) -> Error {
+    Error::new(Code::Forked, format!("this {what} belongs to the parent process; make another one in this process"))
+}
+
+/// A value of this process. A forked child may look at it and does not drop it: that could wait for a lock which a thread of
+/// the parent's held, or wake the parent's tasks.
+pub(crate) struct OfProcess<T> {
+    owner: Process,
+    value: ManuallyDrop<T>,
+}
+
+impl<T> OfProcess<T> {
+    pub(crate) fn new(value: T) -> Self {
+        Self { owner: process::current(), value: ManuallyDrop::new(value) }
+    }
+
+    /// Whether this is the process that made it.
+    pub(crate) fn is_ours(&self) -> bool {
+        self.owner == process::current()
+    }
+}
+
+impl<T> Deref for OfProcess<T> {
+    type Target = T;
+
+    fn deref(&self) -> &T {
+        &self.value
+    }
+}
+
+impl<T> Drop for OfProcess<T> {
+    fn drop(&mut self) {
+        if self.is_ours() {
+            // SAFETY: nobody can look at the value after this drop, and it is dropped nowhere else.
+            unsafe { ManuallyDrop::drop(&mut self.value) };
+        }
+    }
+}
+
+impl<T: fmt::Debug> fmt::Debug for OfProcess<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.value.fmt(f)
+    }
 }

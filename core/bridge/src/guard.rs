@@ -2,8 +2,12 @@
 
 use std::{sync::Arc, time::Duration};
 
+use leasehold::{Code, LostReason};
+use tokio::sync::watch;
+
 use crate::{
     completion::{Outcome, Sink},
+    fork::OfProcess,
     live::{self, Counted},
     operation::{self, Cancel, OpId},
 };
@@ -14,10 +18,54 @@ use crate::{
 /// forgot there is [`Guard::abandon`].
 #[derive(Debug)]
 pub struct Guard {
-    core: Arc<leasehold::Guard>,
-    /// Cancelled when it is released: ends the wait for a loss.
-    released: Cancel,
+    hold: OfProcess<Arc<Hold>>,
     _counted: Counted,
+}
+
+/// What the operations of a guard share. Whichever is the last to need it releases the lock, if nothing else has.
+#[derive(Debug)]
+struct Hold {
+    core: leasehold::Guard,
+    /// How it ended, for those who wait for that.
+    end: watch::Sender<Option<End>>,
+}
+
+/// How a hold ended.
+#[derive(Clone, Copy, Debug)]
+enum End {
+    Released,
+    Lost(LostReason),
+}
+
+impl Hold {
+    /// Says how it ended; the first word counts.
+    fn end(&self, how: End) {
+        self.end.send_if_modified(|end| {
+            let is_first = end.is_none();
+            end.get_or_insert(how);
+            is_first
+        });
+    }
+
+    /// Waits for its end. Does not keep the hold.
+    fn ended(&self) -> impl Future<Output = End> + Send + 'static {
+        let (lost, mut end) = (self.core.lost(), self.end.subscribe());
+        let end = async move { end.wait_for(Option::is_some).await.ok().and_then(|end| *end) };
+        async move {
+            tokio::select! {
+                biased;
+                reason = lost => End::Lost(reason),
+                // Its sender says how before it is dropped.
+                end = end => end.unwrap_or(End::Released),
+            }
+        }
+    }
+}
+
+impl Drop for Hold {
+    fn drop(&mut self) {
+        self.end(self.core.loss_reason().map_or(End::Released, End::Lost));
+    }
 }
 
 /// One operation of a guarded transaction. Keys stand below the client's namespace.
@@ -44,110 +92,120 @@ pub enum TxnOp {
 
 impl Guard {
     pub(crate) fn new(core: leasehold::Guard) -> Self {
-        Self { core: Arc::new(core), released: Cancel::new(), _counted: Counted::new(&live::GUARDS) }
+        let hold = Arc::new(Hold { core, end: watch::Sender::new(None) });
+        Self { hold: OfProcess::new(hold), _counted: Counted::new(&live::GUARDS) }
     }
 
     /// The name of the lock.
     pub fn name(&self) -> &str {
-        self.core.name()
+        self.hold.core.name()
     }
 
     /// The fencing token.
     pub fn token(&self) -> i64 {
-        self.core.token()
+        self.hold.core.token()
     }
 
     /// Tells holds apart that share a token; 0 for this kind of lock.
     pub fn sequence(&self) -> u64 {
-        self.core.sequence()
+        self.hold.core.sequence()
     }
 
     /// The key in etcd, namespace included.
     pub fn key(&self) -> String {
-        self.core.key()
+        self.hold.core.key()
     }
 
     /// The lease, in lower-case hexadecimal.
     pub fn lease(&self) -> String {
-        self.core.lease()
+        self.hold.core.lease()
     }
 
     /// Whether the lock is certainly still held. Asks nobody.
     pub fn is_held(&self) -> bool {
-        self.core.is_held()
+        self.hold.core.is_held()
     }
 
     /// Whether it was released.
     pub fn is_released(&self) -> bool {
-        self.core.is_released()
+        self.hold.core.is_released()
     }
 
     /// How long it is certainly still held if no renewal succeeds from now on.
     pub fn remaining(&self) -> Duration {
-        self.core.remaining()
+        self.hold.core.remaining()
     }
 
-    /// Releases the lock. Whoever comes second is told [`leasehold::Code::NotHeld`].
+    /// Why the lock is not held any more; `None` while it is, and if it was released in time. Asks nobody.
+    pub fn loss_reason(&self) -> Option<LostReason> {
+        self.hold.core.loss_reason()
+    }
+
+    /// Releases the lock. Whoever comes second is told [`Code::NotHeld`]. Cancelled, it goes on in the background.
     pub fn release(&self, cancel: Option<&Cancel>, sink: Sink) -> OpId {
-        let (core, released) = (self.core.clone(), self.released.clone());
-        operation::start(sink, cancel, |cancel| async move {
-            let result = cancel.or_cancelled(core.release_shared()).await;
-            // After it: a loss that the release finds is told as a loss.
-            released.cancel();
+        let hold = self.hold();
+        operation::start_anyway(sink, cancel, |stop| async move {
+            let result = stop.or(hold.core.release_shared()).await;
+            match &result {
+                // Another release tells how it ended; or it is the parent's.
+                Err(error) if matches!(error.code(), Code::NotHeld | Code::Forked) => {}
+                // A loss that the release finds is told as one.
+                Err(error) if error.code() == Code::Lost => {
+                    hold.end(error.reason().map_or(End::Released, End::Lost));
+                }
+                _ => hold.end(End::Released),
+            }
             result.map(|()| Outcome::Done)
         })
     }
 
     /// Makes the hold last at least `span` from now.
     pub fn extend(&self, span: Duration, cancel: Option<&Cancel>, sink: Sink) -> OpId {
-        let core = self.core.clone();
-        operation::start(sink, cancel, |cancel| async move {
-            cancel.or_cancelled(core.extend(span)).await?;
+        let hold = self.hold();
+        operation::start(sink, cancel, |stop| async move {
+            stop.or(hold.core.extend(span)).await?;
             Ok(Outcome::Done)
         })
     }
 
     /// Writes `value` under `key` if the lock is still held; brings [`Outcome::Revision`].
     pub fn put(&self, key: Vec<u8>, value: Vec<u8>, cancel: Option<&Cancel>, sink: Sink) -> OpId {
-        let core = self.core.clone();
-        operation::start(sink, cancel, |cancel| async move {
-            Ok(Outcome::Revision(cancel.or_cancelled(core.put(key, value)).await?))
+        let hold = self.hold();
+        operation::start(sink, cancel, |stop| async move {
+            Ok(Outcome::Revision(stop.or(hold.core.put(key, value)).await?))
         })
     }
 
     /// Deletes `key` if the lock is still held; brings [`Outcome::Flag`], whether it existed.
     pub fn delete(&self, key: Vec<u8>, cancel: Option<&Cancel>, sink: Sink) -> OpId {
-        let core = self.core.clone();
-        operation::start(sink, cancel, |cancel| async move {
-            Ok(Outcome::Flag(cancel.or_cancelled(core.delete(key)).await?))
-        })
+        let hold = self.hold();
+        operation::start(sink, cancel, |stop| async move { Ok(Outcome::Flag(stop.or(hold.core.delete(key)).await?)) })
     }
 
     /// Reads and writes in one transaction if the lock is still held; brings [`Outcome::Committed`].
     pub fn txn(&self, ops: Vec<TxnOp>, cancel: Option<&Cancel>, sink: Sink) -> OpId {
-        let core = self.core.clone();
-        operation::start(sink, cancel, |cancel| async move {
-            let txn = ops.into_iter().fold(core.txn(), |txn, op| match op {
+        let hold = self.hold();
+        operation::start(sink, cancel, |stop| async move {
+            let txn = ops.into_iter().fold(hold.core.txn(), |txn, op| match op {
                 TxnOp::Put { key, value } => txn.put(key, value),
                 TxnOp::Delete { key } => txn.delete(key),
                 TxnOp::Get { key } => txn.get(key),
             });
-            Ok(Outcome::Committed(cancel.or_cancelled(txn.commit()).await?))
+            Ok(Outcome::Committed(stop.or(txn.commit()).await?))
         })
     }
 
     /// Waits for the end of the hold: brings [`Outcome::Lost`], or [`Outcome::Released`].
     pub fn lost(&self, sink: Sink) -> OpId {
-        let (lost, released) = (self.core.lost(), self.released.clone());
-        operation::start(sink, None, |cancel| async move {
-            let end = async {
-                tokio::select! {
-                    biased;
-                    reason = lost => Ok(Outcome::Lost(reason)),
-                    () = released.cancelled() => Ok(Outcome::Released),
-                }
-            };
-            cancel.or_cancelled(end).await
+        // In a forked child nothing of the parent's is waited for.
+        let ended = self.hold.is_ours().then(|| self.hold.ended());
+        operation::start(sink, None, |stop| async move {
+            let Some(ended) = ended else { return Ok(Outcome::Lost(LostReason::Forked)) };
+            let end = stop.or(async { Ok(ended.await) }).await?;
+            Ok(match end {
+                End::Lost(reason) => Outcome::Lost(reason),
+                End::Released => Outcome::Released,
+            })
         })
     }
 
@@ -156,10 +214,8 @@ impl Guard {
     pub fn abandon(self) {
         std::mem::forget(self);
     }
-}
 
-impl Drop for Guard {
-    fn drop(&mut self) {
-        self.released.cancel();
+    fn hold(&self) -> Arc<Hold> {
+        Arc::clone(&self.hold)
     }
 }

@@ -26,6 +26,11 @@ pub fn count() -> Live {
     Live { clients: read(&CLIENTS), guards: read(&GUARDS), operations: read(&OPERATIONS), queues: read(&QUEUES) }
 }
 
+/// In a forked child: the parent's operations stay with the parent. Its objects are here, too, for the host to free.
+pub(crate) fn note_fork() {
+    OPERATIONS.store(0, Ordering::Relaxed);
+}
+
 /// One of them; counts itself out when it is dropped.
 #[derive(Debug)]
 pub(crate) struct Counted(&'static AtomicU64);

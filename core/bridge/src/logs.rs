@@ -7,7 +7,7 @@ use std::{
     fmt::{self, Write},
     sync::{
         Arc, PoisonError, RwLock,
-        atomic::{AtomicBool, AtomicU8, AtomicU64, Ordering},
+        atomic::{AtomicU8, AtomicU64, Ordering},
     },
 };
 
@@ -19,7 +19,7 @@ use tracing::{
     subscriber::Interest,
 };
 
-use crate::completion::{Outcome, Promise, Sink};
+use crate::completion::{Outcome, Promise, Queue, Sink};
 
 /// Records on their way beyond which new ones are dropped.
 const MOST_WAITING: u64 = 1024;
@@ -72,32 +72,46 @@ struct Listener {
     dropped: AtomicU64,
 }
 
-/// Sends records of `level` and worse to `sink` from now on, as [`Outcome::Log`]; ends what was listening before.
+/// Sends records of `level` and worse to `sink` from now on, as [`Outcome::Log`]; ends what was listening before. A forked
+/// child hears nothing until it listens itself.
 ///
 /// # Errors
 /// [`Code::Unsupported`] if this process has a log collector of Rust's already.
 pub fn listen(level: Level, sink: Sink) -> Result<()> {
-    static IS_INSTALLED: AtomicBool = AtomicBool::new(false);
-    if !IS_INSTALLED.swap(true, Ordering::AcqRel) && tracing::subscriber::set_global_default(Collector).is_err() {
-        IS_INSTALLED.store(false, Ordering::Release);
+    if !is_collecting() && tracing::subscriber::set_global_default(Collector).is_err() && !is_collecting() {
         let message = "the program collects the records of `tracing` already; read leasehold's there";
         return Err(Error::new(Code::Unsupported, message));
     }
     let listener =
         Listener { promise: Promise::new(sink.clone()), sink, waiting: Arc::default(), dropped: AtomicU64::new(0) };
-    replace(Some(listener));
-    LEVEL.store(level as u8, Ordering::Relaxed);
+    replace(|_| true, level, Some(listener));
     Ok(())
 }
 
 /// Sends no more records; the listener gets its last completion.
 pub fn stop() {
-    LEVEL.store(0, Ordering::Relaxed);
-    replace(None);
+    replace(|_| true, Level::Off, None);
 }
 
-fn replace(listener: Option<Listener>) {
-    let before = std::mem::replace(&mut *LISTENER.get().write().unwrap_or_else(PoisonError::into_inner), listener);
+/// Stops if the records go into `queue`, which is closed.
+pub(crate) fn forget(queue: &Queue) {
+    let is_into = |listener: &Listener| listener.sink.queue().is_some_and(|of| std::ptr::eq(of, queue));
+    replace(|listener| listener.is_some_and(is_into), Level::Off, None);
+}
+
+fn is_collecting() -> bool {
+    tracing::dispatcher::get_default(|dispatch| dispatch.is::<Collector>())
+}
+
+fn replace(which: impl FnOnce(Option<&Listener>) -> bool, level: Level, by: Option<Listener>) {
+    let mut listener = LISTENER.get().write().unwrap_or_else(PoisonError::into_inner);
+    if !which(listener.as_ref()) {
+        return;
+    }
+    LEVEL.store(level as u8, Ordering::Relaxed);
+    let before = std::mem::replace(&mut *listener, by);
+    drop(listener);
+    // After the lock, and after its last record.
     if let Some(before) = before {
         before.promise.complete(Ok(Outcome::Done));
     }

@@ -14,6 +14,11 @@ pub fn catch<T>(entry: impl FnOnce() -> Result<T>) -> Result<T> {
     catch_unwind(AssertUnwindSafe(entry)).unwrap_or_else(|panic| Err(error(&*panic)))
 }
 
+/// Runs something of the host's; a panic in it ends here, and the hook for panics has told of it.
+pub(crate) fn contain(foreign: impl FnOnce()) {
+    let _ = catch_unwind(AssertUnwindSafe(foreign));
+}
+
 /// Runs a task; a panic in it becomes [`Code::Internal`].
 pub(crate) async fn catch_in_task<T>(task: impl Future<Output = Result<T>>) -> Result<T> {
     AssertUnwindSafe(task).catch_unwind().await.unwrap_or_else(|panic| Err(error(&*panic)))

@@ -44,5 +44,5 @@ pub fn panic(stage: Stage, sink: Sink) -> OpId {
 
 /// Does nothing until it is cancelled.
 pub fn never(cancel: Option<&Cancel>, sink: Sink) -> OpId {
-    operation::start(sink, cancel, |cancel| async move { cancel.or_cancelled(std::future::pending()).await })
+    operation::start(sink, cancel, |stop| async move { stop.or(std::future::pending()).await })
 }
