@@ -20,7 +20,7 @@ FAULTS = Path(__file__).resolve().parent / "faults"
 COPY = ROOT / "target" / "teeth"
 # What the copy keeps of the core: everything without I/O, and the store that needs none.
 MACHINES = [
-    "cleaner.rs", "clock.rs", "error.rs", "hub", "hub.rs", "queue", "queue.rs", "session.rs",
+    "cleaner.rs", "clock.rs", "error.rs", "hub", "hub.rs", "process.rs", "queue", "queue.rs", "session.rs",
     "store.rs", "store/memory", "store/memory.rs",
 ]  # fmt: skip
 # One of each kind, for every test run: order, deadline, leftovers, watches.
@@ -30,6 +30,7 @@ pub mod cleaner;
 pub mod clock;
 mod error;
 pub mod hub;
+pub mod process;
 pub mod queue;
 pub mod session;
 pub mod store;
@@ -66,7 +67,7 @@ def copy_core() -> None:
 
 
 def trimmed(manifest: str) -> str:
-    needed = {"getrandom", "rustix", "tokio", "tracing"}
+    needed = {"getrandom", "once_cell", "rustix", "tokio", "tracing"}
     lines, section = [], ""
     for line in manifest.splitlines():
         if line.startswith("["):

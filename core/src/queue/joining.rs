@@ -94,13 +94,17 @@ impl Queue {
         sessions: &mut impl Sessions,
         out: &mut Vec<Effect>,
     ) {
-        let member = &self.members[&ticket];
-        let was_alone = member.spec.mode == Mode::Try && !member.is_impatient;
+        let is_head = self.is_head(ticket, &joined, out);
+        let Some(member) = self.members.get_mut(&ticket) else { return };
         let is_ready = member.session.is_some_and(|(session, _)| sessions.can_hold(session));
-        let is_head = self.is_head(ticket, &joined, out) || was_alone;
         if is_head && is_ready && self.held.is_none() {
             self.win(now, ticket, out);
             return;
+        }
+        if !is_head && member.spec.mode == Mode::Try {
+            // A try writes its key where nobody stands. One that it finds among others may come from a copy of an older request.
+            member.is_impatient = true;
+            self.impatient.insert(ticket);
         }
         self.set_phase(ticket, Phase::Waiting);
         if self.watching.is_crowd() {

@@ -3,6 +3,7 @@
 use std::{sync::Arc, time::Duration};
 
 use leasehold::{
+    Code,
     clock::Moment,
     hub::{Acquire, Action, Config, Hub, Input, RpcId},
     queue::{
@@ -54,6 +55,23 @@ impl Stage {
 
     fn apply(&mut self, request: &Request) -> Result<Reply, StoreError> {
         self.kv.call(self.now, request)
+    }
+
+    /// A foreign contender joins.
+    fn put(&mut self, key: &str) {
+        let put = Op::Put { key: Key::from(key), value: Arc::default(), lease: None };
+        self.apply(&Request::Txn(Txn { then: vec![put], ..Txn::default() })).expect("a foreign contender");
+    }
+
+    /// The first watch stands, if there is one.
+    fn see_created(&mut self) -> Option<WatchId> {
+        let id = self.told.iter().find_map(|action| match action {
+            Action::Watch(id, _) => Some(*id),
+            _ => None,
+        })?;
+        let revision = self.kv.revision();
+        self.feed(Input::Watch(WatchReply::Created { id, revision }));
+        Some(id)
     }
 
     /// The only call on its way.
@@ -149,6 +167,46 @@ fn a_key_that_stands_already_is_not_taken_for_ones_own() {
     assert_eq!(stage.keys().len(), usize::from(stage.token(2).is_some()), "the ghost is gone");
 }
 
+/// A try is given the number of K, an earlier key, and fails; its reply is lost. A copy of the enqueue of K takes effect now, behind
+/// the foreign contender that the try lost to. The second attempt of the try finds K standing, takes it for written by the first,
+/// and a try writes only where nobody stands: it held, and so did the foreign contender. Rule: a key that was found standing is the
+/// head only where the reply shows that nobody is ahead of it.
+#[test]
+fn a_try_does_not_hold_by_a_key_that_it_found_behind_another() {
+    for crowd in [1, 20] {
+        let mut stage = Stage::new();
+        stage.acquire(1, Mode::Wait, 15, true);
+        let (rpc, grant) = stage.only_call();
+        let granted = stage.apply(&grant);
+        stage.feed(Input::Reply(rpc, granted));
+        let (rpc, enqueue) = stage.only_call();
+        let joined = stage.apply(&enqueue);
+        stage.feed(Input::Reply(rpc, joined));
+        stage.feed(Input::Release(Ticket(1)));
+        stage.settle();
+        for n in 0..crowd {
+            // Of a crowd, the reply shows only some.
+            stage.put(&if n == 0 { "/a/x".to_owned() } else { format!("/a/{n}") });
+        }
+        stage.acquire(2, Mode::Try, 15, true);
+        let (rpc, attempt) = stage.only_call();
+        stage.apply(&attempt).expect("the try");
+        stage.apply(&enqueue).expect("the copy");
+        stage.time_out(rpc);
+        while stage.calls.is_empty() {
+            stage.wake();
+        }
+        stage.settle();
+        stage.see_created();
+        stage.settle();
+        assert_eq!(stage.token(2), None, "{:?}", stage.told);
+        let failed =
+            |action: &Action| matches!(action, Action::Failed(Ticket(2), error) if error.code() == Code::NotAcquired);
+        assert!(stage.told.iter().any(failed), "{:?}", stage.told);
+        assert_eq!(stage.keys().len(), crowd, "only the foreign contenders stand");
+    }
+}
+
 /// A hold without renewal is released just before its end. The session reaches its limit and revokes its lease, the revoke overtakes
 /// the delete. Rule: whoever releases while the session is valid has released.
 #[test]
@@ -176,17 +234,10 @@ fn a_release_just_before_the_end_is_a_release() {
 fn a_read_that_comes_back_to_no_view_voids_nothing() {
     let mut stage = Stage::new();
     let foreign = Key::from("/a/f");
-    let put = Op::Put { key: foreign.clone(), value: Arc::default(), lease: None };
-    stage.apply(&Request::Txn(Txn { then: vec![put], ..Txn::default() })).expect("a foreign contender");
+    stage.put("/a/f");
     stage.acquire(1, Mode::Wait, 60, true);
     stage.settle();
-    let watch = stage.told.iter().find_map(|action| match action {
-        Action::Watch(id, _) => Some(*id),
-        _ => None,
-    });
-    let id = watch.expect("the queue is watched");
-    let revision = stage.kv.revision();
-    stage.feed(Input::Watch(WatchReply::Created { id, revision }));
+    let id = stage.see_created().expect("the queue is watched");
     stage.settle();
     stage.kv.take_changes();
     stage.apply(&wire::delete_unseen(&foreign)).expect("the foreign contender leaves");
