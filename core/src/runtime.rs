@@ -1,7 +1,9 @@
 //! The thread that renews leases and talks to etcd: one for the process, started by the first operation.
 //!
 //! It is our own, so that a program that blocks its runtime, or has none, loses no lock. It never runs foreign code: what it
-//! finds out goes into channels that callers wait on.
+//! finds out goes into channels that callers wait on, and the program's signals are for the program's threads.
+
+use std::mem::MaybeUninit;
 
 use once_cell::sync::OnceCell;
 use tokio::runtime::{Builder, Handle};
@@ -11,10 +13,23 @@ use crate::{
     process::PerProcess,
 };
 
+/// Signals that are the thread's own fault, or a profiler's: blocked, they would end the process or hide the thread.
+const NOT_BLOCKED: [libc::c_int; 8] = [
+    libc::SIGABRT,
+    libc::SIGBUS,
+    libc::SIGFPE,
+    libc::SIGILL,
+    libc::SIGPROF,
+    libc::SIGSEGV,
+    libc::SIGSYS,
+    libc::SIGTRAP,
+];
+
 /// This process's runtime: a forked child starts its own.
 static RUNTIME: PerProcess<OnceCell<Handle>> = PerProcess::new();
 
-/// The runtime's handle; starts its thread, `lh-io-0`, if this process has none yet.
+/// The runtime's handle; starts its thread, `lh-io-0`, if this process has none yet. Threads beside it, for what can only be
+/// asked by blocking (the addresses of a host name), come and go as `lh-io-blocking`.
 pub fn handle() -> Result<Handle> {
     RUNTIME.get().get_or_try_init(start).cloned()
 }
@@ -22,9 +37,27 @@ pub fn handle() -> Result<Handle> {
 fn start() -> Result<Handle> {
     let failed =
         |error: std::io::Error| Error::new(Code::Internal, format!("could not start the thread lh-io-0: {error}"));
-    let io = Builder::new_current_thread().enable_all().build().map_err(failed)?;
+    let io = Builder::new_current_thread().thread_name("lh-io-blocking").enable_all().build().map_err(failed)?;
     let handle = io.handle().clone();
-    let run = move || io.block_on(std::future::pending::<()>());
+    let run = move || {
+        // Threads that this one starts inherit that.
+        block_signals();
+        io.block_on(std::future::pending::<()>());
+    };
     std::thread::Builder::new().name("lh-io-0".into()).spawn(run).map_err(failed)?;
     Ok(handle)
+}
+
+/// Keeps the program's signal handlers, which are foreign code, off this thread.
+fn block_signals() {
+    let mut signals = MaybeUninit::uninit();
+    // SAFETY: `sigfillset` writes the whole set before it is read; the rest changes that set and this thread's mask. None of
+    // them fails for a valid set and valid signal numbers.
+    unsafe {
+        libc::sigfillset(signals.as_mut_ptr());
+        for signal in NOT_BLOCKED {
+            libc::sigdelset(signals.as_mut_ptr(), signal);
+        }
+        libc::pthread_sigmask(libc::SIG_SETMASK, signals.as_ptr(), std::ptr::null_mut());
+    }
 }

@@ -63,6 +63,11 @@ impl Client {
         self.core.identity()
     }
 
+    /// Whether it was used in this process, and is not closed.
+    pub(crate) fn is_running(&self) -> bool {
+        self.core.is_running()
+    }
+
     /// Acquires the lock `name`; brings [`Outcome::Guard`]. A try, or a wait limit, that fails is [`Code::NotAcquired`].
     pub fn acquire(&self, name: &str, options: &AcquireOptions, cancel: Option<&Cancel>, sink: Sink) -> OpId {
         let mut lock = self.core.lock(name).renew(options.renew).requeue(options.requeue);
