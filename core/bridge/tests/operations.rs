@@ -1,0 +1,279 @@
+//! Operations through the bridge, against the store inside the process: completed once, cancelled, claimed or released.
+
+mod support;
+
+use std::{
+    sync::{
+        Arc,
+        atomic::{AtomicUsize, Ordering},
+    },
+    time::Duration,
+};
+
+use leasehold_bridge::{
+    AcquireOptions, Cancel, Client, Code, Guard, LostReason, Outcome, Queue, SessionState, Waiter, handles, operation,
+    panics,
+    testing::{self, Stage},
+};
+use support::{LIMIT, acquire, close, outcome};
+
+const NAME: &str = "/lock/a";
+const SOME: Duration = Duration::from_secs(10);
+
+fn client(name: &str) -> Arc<Client> {
+    support::client(&format!("memory://{name}"))
+}
+
+fn is_free(client: &Client) -> bool {
+    acquire(client, NAME, Some(Duration::ZERO)).is_ok()
+}
+
+/// The one completion that comes next.
+fn next(queue: &Queue) -> leasehold_bridge::Completion {
+    queue.take(1, LIMIT).expect("open").pop().expect("a completion")
+}
+
+#[test]
+fn a_guard_that_nobody_takes_is_released() {
+    let client = client("claim");
+    let waiter = Waiter::new();
+    client.acquire(NAME, &AcquireOptions::default(), None, waiter.sink());
+    drop(waiter);
+    let guard = acquire(&client, NAME, None).expect("the first one was released");
+    let queue = Queue::new();
+    client.acquire(NAME, &AcquireOptions::default(), None, queue.sink(1));
+    queue.close();
+    drop(guard);
+    acquire(&client, NAME, Some(SOME)).expect("the one in the closed queue was released");
+    // Won, in the queue, and never drained.
+    let queue = Queue::new();
+    client.acquire(NAME, &AcquireOptions::default(), None, queue.sink(1));
+    assert_eq!(acquire(&client, NAME, Some(Duration::from_millis(50))).unwrap_err().code(), Code::NotAcquired);
+    drop(queue);
+    acquire(&client, NAME, Some(SOME)).expect("the one in the freed queue was released");
+}
+
+#[test]
+fn a_cancelled_acquire_says_so_and_leaves_nothing() {
+    let client = client("cancel");
+    let guard = acquire(&client, NAME, None).unwrap();
+    let queue = Queue::new();
+    let id = client.acquire(NAME, &AcquireOptions::default(), None, queue.sink(7));
+    assert!(operation::cancel(id));
+    let completion = next(&queue);
+    assert_eq!((completion.tag, completion.is_last), (7, true));
+    assert_eq!(completion.result.unwrap_err().code(), Code::Cancelled);
+    assert!(!operation::cancel(id), "it is over");
+    drop(guard);
+    assert!(is_free(&client));
+}
+
+#[test]
+fn closing_a_queue_cancels_what_would_answer_into_it() {
+    let client = client("close-queue");
+    let guard = acquire(&client, NAME, None).unwrap();
+    let (queue, other) = (Queue::new(), Queue::new());
+    client.acquire(NAME, &AcquireOptions::default(), None, queue.sink(1));
+    let kept = client.acquire(NAME, &AcquireOptions::default(), None, other.sink(2));
+    support::eventually("both wait", || contenders(&client) == 3);
+    queue.close();
+    assert!(queue.take(1, LIMIT).is_none(), "closed");
+    support::eventually("the first has withdrawn", || contenders(&client) == 2);
+    // Started after the end: withdrawn, too.
+    client.acquire(NAME, &AcquireOptions::default(), None, queue.sink(3));
+    drop(guard);
+    assert!(next(&other).result.is_ok(), "the other one is not concerned");
+    assert!(!operation::cancel(kept), "it is over");
+    support::eventually("the last one has withdrawn", || is_free(&client));
+}
+
+fn contenders(client: &Client) -> usize {
+    match outcome(|sink| client.queue(NAME, None, sink)) {
+        Ok(Outcome::Contenders(contenders)) => contenders.len(),
+        other => panic!("{other:?}"),
+    }
+}
+
+#[test]
+fn what_is_cancelled_before_it_starts_does_nothing_and_a_release_releases() {
+    let client = client("before");
+    let guard = acquire(&client, NAME, None).unwrap();
+    let cancel = Cancel::new();
+    cancel.cancel();
+    let put = outcome(|sink| guard.put(b"x".to_vec(), b"1".to_vec(), Some(&cancel), sink));
+    assert_eq!(put.unwrap_err().code(), Code::Cancelled);
+    assert!(matches!(outcome(|sink| guard.delete(b"x".to_vec(), None, sink)), Ok(Outcome::Flag(false))), "not written");
+    let ping = outcome(|sink| client.ping(Some(&cancel), sink));
+    assert_eq!(ping.unwrap_err().code(), Code::Cancelled);
+    let release = outcome(|sink| guard.release(Some(&cancel), sink));
+    assert!(release.is_ok_and(|outcome| matches!(outcome, Outcome::Done)) || guard.is_released());
+    support::eventually("released", || is_free(&client));
+}
+
+#[test]
+fn a_second_release_is_told_so() {
+    let client = client("twice");
+    let guard = acquire(&client, NAME, None).unwrap();
+    let lost = Waiter::new();
+    guard.lost(lost.sink());
+    outcome(|sink| guard.release(None, sink)).unwrap();
+    assert!(matches!(lost.wait(), Ok(Outcome::Released)));
+    assert!(!guard.is_held() && guard.loss_reason().is_none());
+    assert_eq!(outcome(|sink| guard.release(None, sink)).unwrap_err().code(), Code::NotHeld);
+    assert!(matches!(outcome(|sink| guard.lost(sink)), Ok(Outcome::Released)), "also for one who asks late");
+}
+
+#[test]
+fn a_loss_that_a_release_finds_is_told_as_a_loss() {
+    for round in 0..20 {
+        let client = client(&format!("lost-{round}"));
+        let guard = acquire(&client, NAME, None).unwrap();
+        let lost = Waiter::new();
+        guard.lost(lost.sink());
+        outcome(|sink| client.force_release(NAME, guard.token(), None, sink)).unwrap();
+        // It has noticed, is about to, or finds out by the release.
+        let release = outcome(|sink| guard.release(None, sink));
+        assert_eq!(release.unwrap_err().code(), Code::Lost);
+        drop(guard);
+        let end = lost.wait().unwrap();
+        assert!(matches!(end, Outcome::Lost(LostReason::KeyDeleted)), "{end:?}");
+    }
+}
+
+#[test]
+fn a_guard_freed_during_a_call_lasts_until_the_call_is_over() {
+    let client = client("freed");
+    for _ in 0..50 {
+        let guard = acquire(&client, NAME, None).expect("free again");
+        let (put, lost) = (Waiter::new(), Waiter::new());
+        guard.lost(lost.sink());
+        guard.put(b"x".to_vec(), b"1".to_vec(), None, put.sink());
+        drop(guard);
+        assert!(matches!(put.wait(), Ok(Outcome::Revision(_))), "written while it was held");
+        assert!(matches!(lost.wait(), Ok(Outcome::Released)));
+    }
+}
+
+#[test]
+fn closing_ends_what_listens_after_its_last_word() {
+    let client = client("listen");
+    let queue = Queue::new();
+    client.on_state(queue.sink(1));
+    let guard = acquire(&client, NAME, None).unwrap();
+    let lost = Waiter::new();
+    guard.lost(lost.sink());
+    close(&client);
+    assert!(matches!(lost.wait(), Ok(Outcome::Lost(LostReason::ClientClosed))));
+    let mut last = None;
+    loop {
+        match next(&queue) {
+            completion if completion.is_last => break,
+            completion => last = completion.result.ok(),
+        }
+    }
+    assert!(matches!(last, Some(Outcome::State(SessionState::Lost(LostReason::ClientClosed)))), "{last:?}");
+    // Late subscribers are told at once.
+    assert!(matches!(outcome(|sink| client.on_state(sink)), Ok(Outcome::Done)));
+    assert!(matches!(outcome(|sink| guard.lost(sink)), Ok(Outcome::Lost(LostReason::ClientClosed))));
+    assert_eq!(acquire(&client, NAME, None).unwrap_err().code(), Code::Closed);
+}
+
+#[test]
+fn a_subscription_can_be_cancelled() {
+    let client = client("unsubscribe");
+    let guard = acquire(&client, NAME, None).unwrap();
+    let queue = Queue::new();
+    for id in [client.on_state(queue.sink(1)), guard.lost(queue.sink(1)), testing::never(None, queue.sink(1))] {
+        assert!(operation::cancel(id));
+        let completion = next(&queue);
+        assert!(completion.is_last);
+        assert_eq!(completion.result.unwrap_err().code(), Code::Cancelled);
+    }
+    assert!(guard.is_held());
+}
+
+#[test]
+fn a_panic_is_an_error_at_every_stage() {
+    for stage in [Stage::Task, Stage::Later] {
+        let error = outcome(|sink| testing::panic(stage, sink)).unwrap_err();
+        assert_eq!(error.code(), Code::Internal);
+        assert!(error.message().contains("was asked for"), "{error}");
+    }
+    let error = panics::catch(|| Ok(testing::panic(Stage::Start, Waiter::new().sink()))).unwrap_err();
+    assert_eq!(error.code(), Code::Internal);
+    // In the work that an operation makes before it is a task: the host hears of it from the operation, and only there.
+    let error = outcome(|sink| testing::panic(Stage::Work, sink)).unwrap_err();
+    assert_eq!(error.code(), Code::Internal);
+    // When the task is thrown away.
+    let queue = Queue::new();
+    testing::panic(Stage::Drop, queue.sink(1));
+    assert_eq!(next(&queue).result.unwrap_err().code(), Code::Internal);
+    assert!(queue.drain(9).is_empty(), "told once");
+}
+
+#[test]
+fn a_panic_in_a_waker_harms_nobody() {
+    let client = client("waker");
+    let calls = Arc::new(AtomicUsize::new(0));
+    let queue = Queue::with_waker({
+        let calls = calls.clone();
+        move || {
+            calls.fetch_add(1, Ordering::Relaxed);
+            panic!("a waker that panics");
+        }
+    });
+    client.on_state(queue.sink(1));
+    let guard = acquire(&client, NAME, None).expect("the engine lives");
+    testing::echo("x".into(), queue.sink(2));
+    support::eventually("both are in the queue", || !queue.drain(1).is_empty());
+    assert!(calls.load(Ordering::Relaxed) > 0);
+    outcome(|sink| guard.release(None, sink)).expect("the engine still lives");
+}
+
+#[test]
+fn a_waker_and_a_descriptor_tell_of_every_completion() {
+    let rounds = 2000;
+    let queue = Queue::with_fd().unwrap();
+    let fd = queue.fd().expect("a descriptor");
+    let mut seen = vec![0_u32; rounds];
+    for tag in 0..rounds {
+        testing::echo(String::new(), queue.sink(tag as u64));
+    }
+    let mut left = rounds;
+    while left > 0 {
+        let mut poll = libc::pollfd { fd, events: libc::POLLIN, revents: 0 };
+        // SAFETY: `poll` is one valid entry.
+        assert_eq!(unsafe { libc::poll(&raw mut poll, 1, 30_000) }, 1, "no wake-up, {left} are missing");
+        // Fewer at a time than there are: what is left must wake again.
+        for completion in queue.drain(7) {
+            seen[completion.tag as usize] += 1;
+            left -= 1;
+        }
+    }
+    assert!(seen.iter().all(|times| *times == 1), "each exactly once");
+}
+
+#[test]
+fn stale_handles_are_noticed() {
+    let id = handles::insert(client("handles"));
+    assert!(handles::get::<Client>(id).is_some());
+    assert!(handles::get::<Guard>(id).is_none());
+    assert!(handles::remove::<Client>(id).is_some());
+    assert!(handles::remove::<Client>(id).is_none(), "twice");
+    handles::insert(client("handles"));
+    assert!(handles::get::<Client>(id).is_none() && handles::get::<Client>(0).is_none());
+    for never in [1, u64::MAX, u64::MAX >> 1] {
+        assert!(handles::get::<Client>(never).is_none() && handles::remove::<Cancel>(never).is_none());
+    }
+}
+
+#[test]
+fn any_wait_is_long_enough() {
+    let client = client("long");
+    let waiter = Waiter::new();
+    client.ping(None, waiter.sink());
+    assert!(waiter.wait_for(Duration::MAX).is_some());
+    let queue = Queue::new();
+    client.ping(None, queue.sink(1));
+    assert_eq!(queue.take(9, Duration::MAX).map(|taken| taken.len()), Some(1));
+}
