@@ -24,7 +24,8 @@ pub(crate) async fn catch_in_task<T>(task: impl Future<Output = Result<T>>) -> R
     AssertUnwindSafe(task).catch_unwind().await.unwrap_or_else(|panic| Err(error(&*panic)))
 }
 
-fn error(panic: &(dyn Any + Send)) -> Error {
+/// The error that tells of a panic, for hosts whose own layer catches it.
+pub fn error(panic: &(dyn Any + Send)) -> Error {
     let text = panic.downcast_ref::<&str>().copied().or_else(|| panic.downcast_ref::<String>().map(String::as_str));
     Error::new(Code::Internal, format!("leasehold panicked, please report it: {}", text.unwrap_or("no message")))
 }

@@ -1,0 +1,77 @@
+package io.leasehold;
+
+import java.util.ArrayList;
+import java.util.List;
+import java.util.Optional;
+import org.jspecify.annotations.Nullable;
+
+/**
+ * One result of an operation, as the native library writes it into two arrays ({@code bindings-java/native/src/completions.rs}).
+ *
+ * @param last whether nothing more comes for this operation
+ * @param kind what it brought, one of the constants
+ * @param a the first number of that
+ * @param b the second
+ * @param c the third
+ * @param first the first object of that
+ * @param second the second
+ */
+record Completion(boolean last, int kind, long a, long b, long c, @Nullable Object first, @Nullable Object second) {
+    /** Numbers and objects of each completion. */
+    static final int NUMBERS = 6;
+
+    static final int OBJECTS = 2;
+
+    static final int FAILED = -1;
+    static final int GUARD = 1;
+    static final int LOST = 6;
+    static final int LOG = 9;
+
+    private static final int CONTENDER_FIELDS = 9;
+
+    boolean isFailure() {
+        return kind == FAILED;
+    }
+
+    boolean is(ErrorCode code) {
+        return kind == FAILED && a == code.number();
+    }
+
+    /** The exception of a failure. Made where it is thrown, so that it shows the caller. */
+    RuntimeException failure() {
+        return LeaseholdException.of((int) a, (int) b, text(first));
+    }
+
+    static String text(@Nullable Object object) {
+        return object == null ? "" : (String) object;
+    }
+
+    List<Contender> contenders() {
+        String[] fields = first == null ? new String[0] : (String[]) first;
+        List<Contender> contenders = new ArrayList<>(fields.length / CONTENDER_FIELDS);
+        for (int at = 0; at < fields.length; at += CONTENDER_FIELDS) {
+            String pid = fields[at + 5];
+            contenders.add(new Contender(
+                    fields[at],
+                    Long.parseLong(fields[at + 1]),
+                    fields[at + 2],
+                    fields[at + 3],
+                    fields[at + 4],
+                    pid == null ? null : Long.valueOf(pid),
+                    fields[at + 6],
+                    fields[at + 7],
+                    fields[at + 8] != null));
+        }
+        return List.copyOf(contenders);
+    }
+
+    Committed committed() {
+        List<Optional<byte[]>> values = new ArrayList<>();
+        if (first != null) {
+            for (Object value : (Object[]) first) {
+                values.add(Optional.ofNullable((byte[]) value));
+            }
+        }
+        return new Committed(a, b, List.copyOf(values));
+    }
+}

@@ -1,0 +1,387 @@
+package io.leasehold;
+
+import java.nio.charset.StandardCharsets;
+import java.time.Duration;
+import java.util.Objects;
+import java.util.concurrent.CompletableFuture;
+import java.util.concurrent.atomic.AtomicReference;
+import java.util.function.Consumer;
+import java.util.function.Function;
+import org.jspecify.annotations.Nullable;
+
+/**
+ * A lock that is held. Whoever has the guard is the owner, not a thread: any thread may use and release it.
+ *
+ * <p>A guard that was lost stays lost: the lock is never acquired again behind its owner's back. A guard that nobody can reach any
+ * more is not released, because nobody knows whether the work that it protects is over; the log tells of it.
+ */
+public final class Guard implements AutoCloseable {
+    private final LeaseholdClient client;
+    private final String name;
+    private final long handle;
+    private final long token;
+    private final long sequence;
+    private final String key;
+    private final String lease;
+    private final Leak leak;
+    private final java.lang.ref.Cleaner.Cleanable cleanable;
+    private final AtomicReference<@Nullable CompletableFuture<LostReason>> lost = new AtomicReference<>();
+
+    Guard(LeaseholdClient client, String name, Completion acquired) {
+        this.client = client;
+        this.name = name;
+        handle = acquired.a();
+        token = acquired.b();
+        sequence = acquired.c();
+        key = Completion.text(acquired.first());
+        lease = Completion.text(acquired.second());
+        leak = new Leak(name, token);
+        cleanable = LeaseholdClient.CLEANER.register(this, leak);
+    }
+
+    /**
+     * The name of the lock, as it was asked for.
+     *
+     * @return the name
+     */
+    public String name() {
+        return name;
+    }
+
+    /**
+     * The fencing token: greater than that of every earlier owner of the same name. Send it along with every write that the lock
+     * protects, and let the receiver refuse a smaller one than it has seen. It is the create revision of {@link #key}.
+     *
+     * @return the token
+     */
+    public long token() {
+        return token;
+    }
+
+    /**
+     * Tells holds apart that share a token. Always 0 for this kind of lock; owners compare the pair (token, sequence).
+     *
+     * @return the sequence
+     */
+    public long sequence() {
+        return sequence;
+    }
+
+    /**
+     * The key in etcd that stands for this hold.
+     *
+     * @return the key, namespace included
+     */
+    public String key() {
+        return key;
+    }
+
+    /**
+     * The lease in etcd that keeps the key alive.
+     *
+     * @return its id, in lower-case hexadecimal as etcd's own tools print it
+     */
+    public String lease() {
+        return lease;
+    }
+
+    /**
+     * Whether the lock is certainly still held. Asks nobody: it compares the session's deadline with the clock, so the answer is
+     * right at the first call after the process was frozen or the machine suspended.
+     *
+     * <p>The lock can be lost the moment after. What must not happen twice needs the {@link #token} at its receiver.
+     *
+     * @return whether it is certainly held
+     */
+    public boolean held() {
+        return Native.guardHeld(handle);
+    }
+
+    /**
+     * How long the lock is certainly still held if no renewal succeeds from now on.
+     *
+     * @return the time; zero if it is lost or released
+     */
+    public Duration remaining() {
+        return Duration.ofNanos(Native.guardRemaining(handle));
+    }
+
+    /**
+     * Tells of the loss. A guard that is released in time never completes it.
+     *
+     * @return the reason, once the lock is lost
+     */
+    public CompletableFuture<LostReason> lost() {
+        CompletableFuture<LostReason> future = lost.get();
+        if (future == null) {
+            CompletableFuture<LostReason> made = new CompletableFuture<>();
+            if (lost.compareAndSet(null, made)) {
+                watch(made);
+                future = made;
+            } else {
+                future = lost.get();
+            }
+        }
+        // A copy: what one caller does with it is none of the others' business.
+        return Objects.requireNonNull(future).copy();
+    }
+
+    /**
+     * Calls {@code listener} when the lock is lost, on the client's executor. Not called for a guard that is released in time.
+     *
+     * @param listener told the reason, at most once
+     */
+    public void onLost(Consumer<LostReason> listener) {
+        Objects.requireNonNull(listener, "listener");
+        lost().thenAcceptAsync(listener, client.executor());
+    }
+
+    /**
+     * Makes the hold last at least {@code span} from now, and waits for etcd's word on it.
+     *
+     * <p>A hold that is renewed lasts anyway; for it, this is a renewal at once and so a proof that the lock is held now. A hold
+     * without renewal ends {@code span} from now instead of earlier.
+     *
+     * @param span 2 s to 30 days
+     * @throws InvalidArgumentException if {@code span} is shorter or longer
+     * @throws LockLostException if the lock is lost
+     * @throws NotHeldException if it was released
+     * @throws DeadlineExceededException if etcd did not answer within the request timeout
+     */
+    public void extend(Duration span) {
+        client.await(extension(span));
+    }
+
+    /**
+     * {@link #extend} without waiting here.
+     *
+     * @param span 2 s to 30 days
+     * @return done when etcd has confirmed it
+     */
+    public CompletableFuture<@Nullable Void> extendAsync(Duration span) {
+        return client.async(extension(span), done -> null);
+    }
+
+    /**
+     * Writes {@code value} under {@code key} if the lock is still held, in one transaction with the check of the fencing token.
+     * It is not repeated, because a repeated write could undo a later one.
+     *
+     * @param key the key, below the client's namespace
+     * @param value the value
+     * @return the revision of the write
+     * @throws LockLostException if the hold's key is gone: nothing was written
+     * @throws NotHeldException if the lock was released
+     * @throws DeadlineExceededException or {@link UnavailableException} if there was no answer: it may have been written
+     */
+    public long put(byte[] key, byte[] value) {
+        return client.await((queue, tag) -> Native.guardPut(handle, key, value, queue, tag)).a();
+    }
+
+    /**
+     * {@link #put(byte[], byte[])} with texts, in UTF-8.
+     *
+     * @param key the key, below the client's namespace
+     * @param value the value
+     * @return the revision of the write
+     */
+    public long put(String key, String value) {
+        return put(bytes(key), bytes(value));
+    }
+
+    /**
+     * {@link #put(byte[], byte[])} without waiting here.
+     *
+     * @param key the key, below the client's namespace
+     * @param value the value
+     * @return the revision of the write
+     */
+    public CompletableFuture<Long> putAsync(byte[] key, byte[] value) {
+        return client.async((queue, tag) -> Native.guardPut(handle, key, value, queue, tag), Completion::a);
+    }
+
+    /**
+     * Deletes {@code key} if the lock is still held; errors are those of {@link #put(byte[], byte[])}.
+     *
+     * @param key the key, below the client's namespace
+     * @return whether it existed
+     */
+    public boolean delete(byte[] key) {
+        return client.await((queue, tag) -> Native.guardDelete(handle, key, queue, tag)).a() != 0;
+    }
+
+    /**
+     * {@link #delete(byte[])} with a text, in UTF-8.
+     *
+     * @param key the key, below the client's namespace
+     * @return whether it existed
+     */
+    public boolean delete(String key) {
+        return delete(bytes(key));
+    }
+
+    /**
+     * {@link #delete(byte[])} without waiting here.
+     *
+     * @param key the key, below the client's namespace
+     * @return whether it existed
+     */
+    public CompletableFuture<Boolean> deleteAsync(byte[] key) {
+        return client.async((queue, tag) -> Native.guardDelete(handle, key, queue, tag), done -> done.a() != 0);
+    }
+
+    /**
+     * Reads and writes in one transaction that takes effect only if the lock is still held.
+     *
+     * @return a transaction to be filled and committed
+     */
+    public GuardedTxn txn() {
+        return new GuardedTxn(this);
+    }
+
+    /**
+     * Releases the lock and waits until etcd has confirmed it. A waiter of this process may go on before that.
+     *
+     * @throws NotHeldException if it was released before
+     * @throws LockLostException if the lock was lost before: what it protected may have been done by somebody else meanwhile
+     * @throws DeadlineExceededException or {@link UnavailableException} if etcd could not be asked in time: the lock is released
+     *     as far as this process is concerned, its key is deleted in the background and, at the latest, ends with its lease
+     */
+    public void release() {
+        Completion completion = awaitRelease();
+        if (completion.isFailure()) {
+            throw completion.failure();
+        }
+    }
+
+    /**
+     * {@link #release} without waiting here.
+     *
+     * @return done when etcd has confirmed it
+     */
+    public CompletableFuture<@Nullable Void> releaseAsync() {
+        settle();
+        Operation<@Nullable Void> operation = new Operation<>(client.executor(), done -> null);
+        operation.whenComplete((done, error) -> Native.guardFree(handle));
+        Dispatcher.start(operation, this::startRelease);
+        return operation;
+    }
+
+    /**
+     * Releases the lock, as the end of a try-with-resources statement does. Unlike {@link #release} it is silent if the lock was
+     * released before, and if etcd could not be asked in time: the work is done, and the lock is on its way to be free.
+     *
+     * @throws LockLostException if the lock was lost before: what it protected may have been done by somebody else meanwhile
+     */
+    @Override
+    public void close() {
+        if (leak.isSettled) {
+            return;
+        }
+        Completion completion = awaitRelease();
+        if (completion.is(ErrorCode.UNAVAILABLE) || completion.is(ErrorCode.DEADLINE_EXCEEDED)) {
+            Logs.LOGGER.log(
+                    System.Logger.Level.WARNING,
+                    "etcd did not confirm in time that the lock {0} is released; its key is deleted in the background",
+                    name);
+        } else if (completion.isFailure() && !completion.is(ErrorCode.NOT_HELD)) {
+            throw completion.failure();
+        }
+    }
+
+    @Override
+    public String toString() {
+        return "Guard[" + name + ", token " + token + "]";
+    }
+
+    // --- for this package ---
+
+    /** Releases in the background what nobody took. */
+    void discard() {
+        settle();
+        Native.guardFree(handle);
+    }
+
+    Dispatcher.Start transaction(int[] kinds, byte[][] keys, @Nullable byte[][] values) {
+        return (queue, tag) -> Native.guardTxn(handle, kinds, keys, values, queue, tag);
+    }
+
+    LeaseholdClient client() {
+        return client;
+    }
+
+    // --- the inside ---
+
+    private Completion awaitRelease() {
+        settle();
+        Waiter waiter = new Waiter();
+        Dispatcher.start(waiter, this::startRelease);
+        Completion completion = waiter.await();
+        Native.guardFree(handle);
+        return completion;
+    }
+
+    private long startRelease(long queue, long tag) {
+        return Native.guardRelease(handle, queue, tag);
+    }
+
+    private Dispatcher.Start extension(Duration span) {
+        long millis = Spans.millis(span, "the span");
+        return (queue, tag) -> Native.guardExtend(handle, millis, queue, tag);
+    }
+
+    /** The guard is released: nothing has leaked, and nothing has to be remembered for that. */
+    private void settle() {
+        leak.isSettled = true;
+        cleanable.clean();
+    }
+
+    private void watch(CompletableFuture<LostReason> future) {
+        try {
+            Dispatcher.start(new Loss(client, future), (queue, tag) -> Native.guardLost(handle, queue, tag));
+        } catch (NotHeldException released) {
+            // It was released; whoever did that was told if it was lost.
+        }
+    }
+
+    private static byte[] bytes(String text) {
+        return text.getBytes(StandardCharsets.UTF_8);
+    }
+
+    /** Waits for the loss. Nobody who waits for it keeps the guard alive: a forgotten one is to be noticed. */
+    private record Loss(LeaseholdClient client, CompletableFuture<LostReason> future) implements Receiver {
+        @Override
+        public void started(long operation) {}
+
+        @Override
+        public void take(Completion completion) {
+            if (completion.kind() == Completion.LOST) {
+                LostReason reason = Objects.requireNonNullElse(LostReason.of((int) completion.a()), LostReason.EXPIRED);
+                future.completeAsync(() -> reason, client.executor());
+            }
+        }
+    }
+
+    /** What is said about a guard that nobody can reach any more. */
+    private static final class Leak implements Runnable {
+        private final String name;
+        private final long token;
+        volatile boolean isSettled;
+
+        Leak(String name, long token) {
+            this.name = name;
+            this.token = token;
+        }
+
+        @Override
+        public void run() {
+            if (!isSettled) {
+                Logs.LOGGER.log(
+                        System.Logger.Level.WARNING,
+                        "a guard of the lock {0} (token {1}) was forgotten without release: the lock stays held until its client"
+                                + " is closed; use try-with-resources",
+                        name,
+                        Long.toString(token));
+            }
+        }
+    }
+}

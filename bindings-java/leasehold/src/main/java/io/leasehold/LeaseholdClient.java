@@ -1,0 +1,450 @@
+package io.leasehold;
+
+import java.lang.ref.Cleaner;
+import java.nio.file.Path;
+import java.time.Duration;
+import java.util.Collection;
+import java.util.Map;
+import java.util.Objects;
+import java.util.concurrent.CompletableFuture;
+import java.util.concurrent.ConcurrentHashMap;
+import java.util.concurrent.Executor;
+import java.util.concurrent.atomic.AtomicBoolean;
+import java.util.function.Consumer;
+import java.util.function.Function;
+import org.jspecify.annotations.Nullable;
+
+/**
+ * A connection to an etcd cluster and the sessions of the locks taken through it. One for a program is enough.
+ *
+ * <p>It is lazy: making one opens nothing and starts no thread. The first operation starts one native thread for the whole
+ * process, which keeps the leases alive whatever Java does, and one daemon thread that hands out results. Neither keeps the JVM
+ * alive: when {@code main} returns, the program ends. It then leaves its locks as a crash would, to be free after their TTL;
+ * {@link #close} releases them at once.
+ *
+ * <p>Safe for use by any number of threads.
+ */
+public final class LeaseholdClient implements AutoCloseable {
+    static final Cleaner CLEANER = Cleaner.create();
+
+    private final long handle;
+    private final Executor executor;
+    private final State state;
+    /** What threads hold through {@link LeaseholdLock#lock}. Each thread touches its own entries only. */
+    private final Map<ThreadHold.Key, ThreadHold> threadHolds = new ConcurrentHashMap<>();
+
+    private LeaseholdClient(Builder builder) {
+        Native.check();
+        handle = Native.clientOpen(
+                builder.url,
+                Spans.millisIfAny(builder.ttl, "the TTL"),
+                builder.namespace,
+                builder.identity,
+                builder.user,
+                builder.password,
+                text(builder.caFile),
+                text(builder.certFile),
+                text(builder.keyFile),
+                Spans.millisIfAny(builder.connectTimeout, "the connect timeout"),
+                Spans.millisIfAny(builder.requestTimeout, "the request timeout"));
+        executor = builder.executor;
+        state = new State(handle, builder.url);
+        CLEANER.register(this, state);
+    }
+
+    /**
+     * A client with default options.
+     *
+     * @param url the endpoints, as for {@link #builder(String)}
+     * @return the client; nothing is connected yet
+     * @throws InvalidArgumentException if the URL is wrong
+     */
+    public static LeaseholdClient connect(String url) {
+        return builder(url).build();
+    }
+
+    /**
+     * Options to make a client with.
+     *
+     * @param url one endpoint or several, separated by commas: {@code http://host:port}, {@code https://host:port} or {@code
+     *     host:port}. Options can follow behind a question mark, durations with their unit: {@code
+     *     https://a:2379,https://b:2379?ttl=10s&namespace=/shop}. {@code memory://name} is a store inside this process, for unit
+     *     tests; it locks nothing beyond this process.
+     * @return the options
+     */
+    public static Builder builder(String url) {
+        return new Builder(url);
+    }
+
+    /**
+     * Options to make a client with.
+     *
+     * @param endpoints each as for {@link #builder(String)}
+     * @return the options
+     */
+    public static Builder builder(Collection<String> endpoints) {
+        return new Builder(String.join(",", endpoints));
+    }
+
+    /**
+     * The version of leasehold.
+     *
+     * @return the version
+     */
+    public static String version() {
+        Native.check();
+        return Native.version();
+    }
+
+    /**
+     * The lock of this name. Making one does nothing yet; locks of one name are the same lock, however many objects there are.
+     *
+     * @param name 1 to 1,024 bytes of UTF-8 without NUL, taken verbatim. A bad name is reported by the lock's operations.
+     * @return the lock
+     */
+    public LeaseholdLock lock(String name) {
+        return new LeaseholdLock(this, Objects.requireNonNull(name, "name"), null, true, true);
+    }
+
+    /**
+     * Asks etcd for a sign of life: a read that a majority of the cluster has confirmed.
+     *
+     * @throws UnavailableException or {@link DeadlineExceededException} if there is none within the request timeout
+     * @throws UnauthenticatedException if etcd refuses user, password or certificate
+     * @throws ClientClosedException if the client is closed
+     */
+    public void ping() {
+        await(this::startPing);
+    }
+
+    /**
+     * {@link #ping} without waiting.
+     *
+     * @return done when there is a sign of life; fails as {@link #ping} does
+     */
+    public CompletableFuture<@Nullable Void> pingAsync() {
+        return async(this::startPing, done -> null);
+    }
+
+    /**
+     * Who this client says it is to whoever looks at a queue.
+     *
+     * @return {@link Builder#identity}, or {@code <host>:<pid>}
+     */
+    public String identity() {
+        return Native.clientIdentity(handle);
+    }
+
+    /**
+     * Listens to the state of the client's sessions: a warning when renewals stay out, and the loss.
+     *
+     * @param listener told every change from now on, one after the other, on the client's {@link Builder#executor executor}
+     * @return to end it with
+     */
+    public Subscription onState(Consumer<SessionState> listener) {
+        Objects.requireNonNull(listener, "listener");
+        StateListener receiver = new StateListener(listener, Callbacks.inOrder(executor));
+        start(receiver, (queue, tag) -> Native.clientOnState(handle, queue, tag));
+        return receiver;
+    }
+
+    /**
+     * Releases everything that this client holds or waits for, and ends it. Guards are lost with {@link
+     * LostReason#CLIENT_CLOSED}, acquires fail with {@link ClientClosedException}. Closing twice is no error. Takes at most the
+     * request timeout; if etcd cannot be reached, what is left there ends with its lease.
+     */
+    @Override
+    public void close() {
+        state.isClosed = true;
+        Waiter waiter = new Waiter();
+        Dispatcher.start(waiter, this::startClose);
+        Completion completion = waiter.await();
+        state.leave();
+        if (completion.isFailure()) {
+            throw completion.failure();
+        }
+    }
+
+    /**
+     * {@link #close} without waiting.
+     *
+     * @return done when everything is released
+     */
+    public CompletableFuture<@Nullable Void> closeAsync() {
+        state.isClosed = true;
+        Operation<@Nullable Void> operation = new Operation<>(executor, done -> null);
+        Dispatcher.start(operation, this::startClose);
+        operation.whenComplete((done, error) -> state.leave());
+        return operation;
+    }
+
+    @Override
+    public String toString() {
+        return "LeaseholdClient[" + state.url + "]";
+    }
+
+    // --- for this package ---
+
+    long handle() {
+        return handle;
+    }
+
+    Executor executor() {
+        return executor;
+    }
+
+    Map<ThreadHold.Key, ThreadHold> threadHolds() {
+        return threadHolds;
+    }
+
+    /** Starts an operation of this client, and what all of them need with the first one. */
+    void start(Receiver receiver, Dispatcher.Start operation) {
+        state.join();
+        Dispatcher.start(receiver, operation);
+    }
+
+    /** Starts an operation and waits for it, uninterruptibly: for those that end within the request timeout. */
+    Completion await(Dispatcher.Start operation) {
+        Waiter waiter = new Waiter();
+        start(waiter, operation);
+        Completion completion = waiter.await();
+        if (completion.isFailure()) {
+            throw completion.failure();
+        }
+        return completion;
+    }
+
+    <T> CompletableFuture<T> async(Dispatcher.Start operation, Function<Completion, T> result) {
+        Operation<T> future = new Operation<>(executor, result);
+        start(future, operation);
+        return future;
+    }
+
+    private long startPing(long queue, long tag) {
+        return Native.clientPing(handle, queue, tag);
+    }
+
+    private long startClose(long queue, long tag) {
+        return Native.clientClose(handle, queue, tag);
+    }
+
+    private static @Nullable String text(@Nullable Path path) {
+        return path == null ? null : path.toString();
+    }
+
+    /** What outlives the client object: frees the native one if it was closed, and complains if it was not. */
+    private static final class State implements Runnable {
+        final String url;
+        volatile boolean isClosed;
+        private final long handle;
+        private final AtomicBoolean isPart = new AtomicBoolean();
+        private volatile @Nullable Dispatcher dispatcher;
+
+        State(long handle, String url) {
+            this.handle = handle;
+            this.url = url;
+        }
+
+        /** Keeps the dispatcher running from the first operation on. */
+        void join() {
+            if (!isPart.get() && !isClosed && isPart.compareAndSet(false, true)) {
+                dispatcher = Dispatcher.retain();
+            }
+        }
+
+        void leave() {
+            Dispatcher joined = dispatcher;
+            if (joined != null && isPart.compareAndSet(true, false)) {
+                joined.release();
+            }
+        }
+
+        @Override
+        public void run() {
+            if (isClosed || !isPart.get()) {
+                Native.clientFree(handle);
+            } else {
+                Logs.LOGGER.log(
+                        System.Logger.Level.WARNING,
+                        "a LeaseholdClient ({0}) was forgotten without close(): what it holds stays locked until this process ends",
+                        url);
+            }
+        }
+    }
+
+    /** A listener to the session's state. */
+    private static final class StateListener implements Receiver, Subscription {
+        private final Consumer<SessionState> listener;
+        private final Executor executor;
+        private volatile long operation;
+
+        StateListener(Consumer<SessionState> listener, Executor executor) {
+            this.listener = listener;
+            this.executor = executor;
+        }
+
+        @Override
+        public void started(long operation) {
+            this.operation = operation;
+        }
+
+        @Override
+        public void take(Completion completion) {
+            if (!completion.last()) {
+                SessionState state = SessionState.of(completion.a(), completion.b());
+                executor.execute(() -> listener.accept(state));
+            }
+        }
+
+        @Override
+        public void close() {
+            Native.cancel(operation);
+        }
+    }
+
+    /** Options of a client; {@link #build} checks them. What is not set has its default. */
+    public static final class Builder {
+        private final String url;
+        private @Nullable Duration ttl;
+        private @Nullable String namespace;
+        private @Nullable String identity;
+        private @Nullable String user;
+        private @Nullable String password;
+        private @Nullable Path caFile;
+        private @Nullable Path certFile;
+        private @Nullable Path keyFile;
+        private @Nullable Duration connectTimeout;
+        private @Nullable Duration requestTimeout;
+        private Executor executor = Callbacks.EXECUTOR;
+
+        private Builder(String url) {
+            this.url = Objects.requireNonNull(url, "url");
+        }
+
+        /**
+         * How long a lock stays taken after its owner crashed: the TTL of the session's lease.
+         *
+         * @param ttl at least 2 s (5 s or more is recommended), at most 30 days, rounded up to whole seconds; default 15 s. etcd
+         *     may choose a longer one.
+         * @return these options
+         */
+        public Builder ttl(Duration ttl) {
+            this.ttl = Objects.requireNonNull(ttl, "ttl");
+            return this;
+        }
+
+        /**
+         * Put before every name and every key of a guarded write, verbatim.
+         *
+         * @param namespace at most 1,024 bytes without NUL; default empty
+         * @return these options
+         */
+        public Builder namespace(String namespace) {
+            this.namespace = Objects.requireNonNull(namespace, "namespace");
+            return this;
+        }
+
+        /**
+         * Who this client is, shown to whoever looks at the queue.
+         *
+         * @param identity 1 to 256 bytes, no secret; default {@code <host>:<pid>}
+         * @return these options
+         */
+        public Builder identity(String identity) {
+            this.identity = Objects.requireNonNull(identity, "identity");
+            return this;
+        }
+
+        /**
+         * User and password, where etcd asks for them.
+         *
+         * @param user the user
+         * @param password the password
+         * @return these options
+         */
+        public Builder user(String user, String password) {
+            this.user = Objects.requireNonNull(user, "user");
+            this.password = Objects.requireNonNull(password, "password");
+            return this;
+        }
+
+        /**
+         * The certificates (PEM) of the authorities that may have signed etcd's certificate.
+         *
+         * @param path a file, read by {@link #build}; default: the authorities that this machine trusts
+         * @return these options
+         */
+        public Builder caFile(Path path) {
+            caFile = Objects.requireNonNull(path, "path");
+            return this;
+        }
+
+        /**
+         * Our own certificate (PEM), where etcd asks for one. Needs {@link #keyFile}.
+         *
+         * @param path a file, read by {@link #build}
+         * @return these options
+         */
+        public Builder certFile(Path path) {
+            certFile = Objects.requireNonNull(path, "path");
+            return this;
+        }
+
+        /**
+         * The private key (PEM) of our own certificate.
+         *
+         * @param path a file, read by {@link #build}
+         * @return these options
+         */
+        public Builder keyFile(Path path) {
+            keyFile = Objects.requireNonNull(path, "path");
+            return this;
+        }
+
+        /**
+         * How long opening a connection may take before the next endpoint is tried.
+         *
+         * @param timeout 10 ms to 1 h; default 2 s
+         * @return these options
+         */
+        public Builder connectTimeout(Duration timeout) {
+            connectTimeout = Objects.requireNonNull(timeout, "timeout");
+            return this;
+        }
+
+        /**
+         * How long an operation may take that does not wait for a lock, all attempts together.
+         *
+         * @param timeout 10 ms to 1 h; default 5 s
+         * @return these options
+         */
+        public Builder requestTimeout(Duration timeout) {
+            requestTimeout = Objects.requireNonNull(timeout, "timeout");
+            return this;
+        }
+
+        /**
+         * Where continuations of futures and listeners run.
+         *
+         * @param executor default: daemon threads of leasehold's own. One that runs tasks on the calling thread would let
+         *     their code hold up everybody's results.
+         * @return these options
+         */
+        public Builder executor(Executor executor) {
+            this.executor = Objects.requireNonNull(executor, "executor");
+            return this;
+        }
+
+        /**
+         * Checks the options, reads the certificate files and makes the client. Opens no connection and starts no thread.
+         *
+         * @return the client
+         * @throws InvalidArgumentException with a message that says which option is wrong and what it should be
+         * @throws LeaseholdException with {@link ErrorCode#UNSUPPORTED} if the native library cannot be loaded; the message says
+         *     what was tried
+         */
+        public LeaseholdClient build() {
+            return new LeaseholdClient(this);
+        }
+    }
+}

@@ -1,0 +1,80 @@
+package io.leasehold;
+
+import java.util.List;
+import java.util.concurrent.CompletableFuture;
+import java.util.concurrent.Executor;
+import java.util.concurrent.RejectedExecutionException;
+import java.util.function.Function;
+import org.jspecify.annotations.Nullable;
+
+/**
+ * An operation as a future. Whoever ends the future first, by cancelling it or with a timeout, cancels the operation; a guard
+ * that arrives afterwards is released.
+ */
+final class Operation<T> extends CompletableFuture<T> implements Receiver {
+    private static final StackWalker WALKER = StackWalker.getInstance();
+    /** Frames of the caller that a failure shows. */
+    private static final int FRAMES = 16;
+
+    private final Function<Completion, T> result;
+    private final Executor executor;
+    private final List<StackWalker.StackFrame> caller;
+    private volatile long operation;
+    private volatile boolean isAnswered;
+
+    Operation(Executor executor, Function<Completion, T> result) {
+        this.executor = executor;
+        this.result = result;
+        this.caller = WALKER.walk(frames -> frames.dropWhile(Operation::isOurs).limit(FRAMES).toList());
+        whenComplete(this::ended);
+    }
+
+    @Override
+    public void started(long operation) {
+        this.operation = operation;
+    }
+
+    @Override
+    public void take(Completion completion) {
+        isAnswered = true;
+        try {
+            executor.execute(() -> answer(completion));
+        } catch (RejectedExecutionException shutDown) {
+            // The user's executor is gone; the answer is due all the same.
+            Callbacks.EXECUTOR.execute(() -> answer(completion));
+        }
+    }
+
+    private void answer(Completion completion) {
+        if (completion.isFailure()) {
+            RuntimeException failure = completion.failure();
+            failure.setStackTrace(caller.stream().map(StackWalker.StackFrame::toStackTraceElement).toArray(StackTraceElement[]::new));
+            completeExceptionally(failure);
+            return;
+        }
+        if (isDone() && completion.kind() == Completion.GUARD) {
+            Native.guardFree(completion.a());
+            return;
+        }
+        T value = result.apply(completion);
+        if (!complete(value) && value instanceof Guard guard) {
+            guard.discard();
+        }
+    }
+
+    private void ended(@Nullable T value, @Nullable Throwable error) {
+        if (!isAnswered) {
+            Native.cancel(operation);
+        }
+    }
+
+    /** What is derived from this future is a plain one: cancelling it cancels nothing else, as everywhere. */
+    @Override
+    public <U> CompletableFuture<U> newIncompleteFuture() {
+        return new CompletableFuture<>();
+    }
+
+    private static boolean isOurs(StackWalker.StackFrame frame) {
+        return frame.getClassName().startsWith("io.leasehold.") || frame.getClassName().startsWith("java.");
+    }
+}

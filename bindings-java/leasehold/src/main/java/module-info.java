@@ -1,0 +1,7 @@
+/** A distributed lock for etcd: leases, fencing tokens, first come first served. */
+@org.jspecify.annotations.NullMarked
+module io.leasehold {
+    requires static transitive org.jspecify;
+
+    exports io.leasehold;
+}

@@ -1,0 +1,153 @@
+//! Completions on their way to Java: rows of numbers and of objects in two arrays that the dispatcher thread brings along, so
+//! that a batch of them costs a handful of calls into the JVM.
+
+use std::{sync::Arc, time::Duration};
+
+use jni::{
+    Env,
+    objects::{JLongArray, JObject, JObjectArray, JString},
+};
+use leasehold_bridge::{Completion, Contender, Outcome, Queue, SessionState, handles};
+
+use crate::failure::Failure;
+
+/// Numbers of a completion: its tag, whether it is the last one, what it brought, and up to three numbers of that.
+/// `io.leasehold.Completion` knows the same.
+const NUMBERS: usize = 6;
+/// Objects of a completion.
+const OBJECTS: usize = 2;
+/// Local references that one completion needs at most, beside those of a list.
+const REFERENCES: usize = 16;
+/// How long the dispatcher waits at a time. It comes back only to wait again.
+const PATIENCE: Duration = Duration::from_secs(3600);
+
+/// What a completion brought, as a number.
+#[repr(i64)]
+enum Kind {
+    Failed = -1,
+    Done = 0,
+    Guard = 1,
+    Flag = 2,
+    Revision = 3,
+    Committed = 4,
+    Contenders = 5,
+    Lost = 6,
+    Released = 7,
+    State = 8,
+    Log = 9,
+}
+
+/// Waits for completions and writes them into `numbers` and `objects`, row by row. Returns how many; -1 when the queue is
+/// closed.
+pub fn take<'local>(
+    env: &mut Env<'local>,
+    queue: &Queue,
+    numbers: &JLongArray<'local>,
+    objects: &JObjectArray<'local, JObject<'local>>,
+) -> Result<i32, Failure> {
+    let most = numbers.len(env)? / NUMBERS;
+    let Some(completions) = queue.take(most, PATIENCE) else { return Ok(-1) };
+    let count = completions.len();
+    let mut rows = Vec::with_capacity(count * NUMBERS);
+    for (index, completion) in completions.into_iter().enumerate() {
+        let row = env.with_local_frame(REFERENCES, |env| row(env, completion, objects, index * OBJECTS))?;
+        rows.extend(row);
+    }
+    numbers.set_region(env, 0, &rows)?;
+    // No more completions than fit into an array of Java's.
+    Ok(count as i32)
+}
+
+/// The numbers of a completion; its objects are written into `objects` from `at` on.
+fn row<'local>(
+    env: &mut Env<'local>,
+    completion: Completion,
+    objects: &JObjectArray<'_, JObject<'_>>,
+    at: usize,
+) -> Result<[i64; NUMBERS], Failure> {
+    let text = |env: &mut Env<'local>, index: usize, text: &str| -> Result<(), Failure> {
+        let text = env.new_string(text)?;
+        Ok(objects.set_element(env, at + index, &text)?)
+    };
+    let (kind, numbers) = match completion.result {
+        Err(error) => {
+            text(env, 0, error.message())?;
+            let reason = error.reason().map_or(0, |reason| reason.number());
+            (Kind::Failed, [error.code().number().into(), reason.into(), 0])
+        }
+        Ok(Outcome::Done) => (Kind::Done, [0; 3]),
+        Ok(Outcome::Guard(guard)) => {
+            text(env, 0, &guard.key())?;
+            text(env, 1, &guard.lease())?;
+            // The sequence counts holds of one key: it stays far below the limit.
+            let (token, sequence) = (guard.token(), guard.sequence() as i64);
+            (Kind::Guard, [handles::insert(Arc::new(guard)) as i64, token, sequence])
+        }
+        Ok(Outcome::Flag(flag)) => (Kind::Flag, [flag.into(), 0, 0]),
+        Ok(Outcome::Revision(revision)) => (Kind::Revision, [revision, 0, 0]),
+        Ok(Outcome::Committed(committed)) => {
+            let values = JObjectArray::<JObject>::new(env, committed.values.len(), JObject::null())?;
+            for (index, value) in committed.values.iter().enumerate() {
+                if let Some(value) = value {
+                    let value = env.byte_array_from_slice(value)?;
+                    values.set_element(env, index, &value)?;
+                    env.delete_local_ref(value);
+                }
+            }
+            objects.set_element(env, at, &values)?;
+            (Kind::Committed, [committed.revision, committed.deleted, 0])
+        }
+        Ok(Outcome::Contenders(contenders)) => {
+            let list = contenders_as_array(env, &contenders)?;
+            objects.set_element(env, at, &list)?;
+            (Kind::Contenders, [contenders.len() as i64, 0, 0])
+        }
+        Ok(Outcome::Lost(reason)) => (Kind::Lost, [reason.number().into(), 0, 0]),
+        Ok(Outcome::Released) => (Kind::Released, [0; 3]),
+        Ok(Outcome::State(state)) => match state {
+            SessionState::Suspect => (Kind::State, [1, 0, 0]),
+            SessionState::Lost(reason) => (Kind::State, [2, reason.number().into(), 0]),
+            _ => (Kind::State, [0; 3]),
+        },
+        Ok(Outcome::Log(record)) => {
+            text(env, 0, record.target)?;
+            text(env, 1, &record.message)?;
+            (Kind::Log, [record.level as i64, 0, 0])
+        }
+        Ok(_) => (Kind::Done, [0; 3]),
+    };
+    // The tag is a number that Java gave: the same 64 bits.
+    Ok([completion.tag as i64, completion.is_last.into(), kind as i64, numbers[0], numbers[1], numbers[2]])
+}
+
+/// The fields of every contender, nine texts each, in the order of `io.leasehold.Contender`.
+fn contenders_as_array<'local>(
+    env: &mut Env<'local>,
+    contenders: &[Contender],
+) -> Result<JObjectArray<'local, JString<'local>>, Failure> {
+    let fields: Vec<Option<String>> = contenders
+        .iter()
+        .flat_map(|contender| {
+            [
+                Some(contender.key.clone()),
+                Some(contender.token.to_string()),
+                contender.lease.clone(),
+                contender.identity.clone(),
+                contender.host.clone(),
+                contender.pid.map(|pid| pid.to_string()),
+                contender.since.clone(),
+                contender.version.clone(),
+                contender.foreign.then(String::new),
+            ]
+        })
+        .collect();
+    let list = JObjectArray::<JString>::new(env, fields.len(), JString::null())?;
+    for (index, field) in fields.iter().enumerate() {
+        if let Some(field) = field {
+            let field = env.new_string(field)?;
+            list.set_element(env, index, &field)?;
+            env.delete_local_ref(field);
+        }
+    }
+    Ok(list)
+}

@@ -1,0 +1,50 @@
+#!/usr/bin/env bash
+# Builds the native library and runs Maven on the Java modules: scripts/maven.sh package -DskipTests
+#
+# Maven looks at nothing but its local repository first, and asks the network only if something is missing there. It prints
+# what went wrong, and what tests say; --verbose as the first argument shows the rest. The JDK is that of JAVA_HOME or of the
+# PATH: 17 or newer, though what it builds runs from 17 on.
+set -euo pipefail
+cd "$(dirname "$0")/.."
+
+quiet=(--quiet)
+if [ "${1:-}" = --verbose ]; then
+  quiet=()
+  shift
+fi
+if [ $# = 0 ]; then
+  echo "usage: scripts/maven.sh [--verbose] <goal>… [option]…" >&2
+  exit 2
+fi
+
+target=${CARGO_TARGET_DIR:-target}
+mkdir -p "$target/java"
+# One at a time: two builds of the same modules would write into the same directories.
+exec 9>"$target/java/lock"
+flock 9
+
+cargo build --quiet --release -p leasehold-java
+# Without what only a debugger reads: it is four fifths of the file.
+for library in "$target"/release/libleasehold_java.{so,dylib}; do
+  stripped=$target/java/${library##*/}
+  if [ -f "$library" ] && [ ! "$stripped" -nt "$library" ]; then
+    strip -S -x -o "$stripped" "$library"
+  fi
+done
+
+log=$(mktemp)
+trap 'rm -f "$log"' EXIT
+run() {
+  # Even without colours it prints the sequence that ends them.
+  (cd bindings-java && mvn "${quiet[@]}" -Dstyle.color=never "$@" 2>&1) | sed 's/\x1b\[[0-9;]*m//g' | sed '/^$/d'
+}
+status=0
+run --offline "$@" >"$log" 2>&1 || status=$?
+if [ "$status" != 0 ] && grep -qE 'in offline mode|has not been downloaded from it before' "$log"; then
+  echo "maven: something is missing in the local repository; fetching it" >&2
+  status=0
+  run "$@" || status=$?
+else
+  cat "$log"
+fi
+exit "$status"
