@@ -127,7 +127,6 @@ pub fn cancel<'local>(env: EnvUnowned<'local>, _: JClass<'local>, operation: jlo
 
 /// Makes a client.
 #[jni_mangle("io.leasehold.Native")]
-#[expect(clippy::too_many_arguments, reason = "one for each option, as Java passes them")]
 pub fn client_open<'local>(
     env: EnvUnowned<'local>,
     _: JClass<'local>,
@@ -193,7 +192,6 @@ pub fn client_identity<'local>(env: EnvUnowned<'local>, _: JClass<'local>, clien
 
 /// Acquires a lock.
 #[jni_mangle("io.leasehold.Native")]
-#[expect(clippy::too_many_arguments, reason = "one for each option, as Java passes them")]
 pub fn client_acquire<'local>(
     env: EnvUnowned<'local>,
     _: JClass<'local>,
@@ -284,7 +282,7 @@ pub fn client_close<'local>(
 
 // --- guards ----------------------------------------------------------------------------------------------------------
 
-/// Frees a guard; one that was not released is.
+/// Frees a guard that nobody took: that releases it in the background.
 #[jni_mangle("io.leasehold.Native")]
 pub fn guard_free<'local>(env: EnvUnowned<'local>, _: JClass<'local>, guard: jlong) {
     entry(env, |_| {
@@ -315,7 +313,7 @@ pub fn guard_lost<'local>(env: EnvUnowned<'local>, _: JClass<'local>, guard: jlo
     entry(env, |_| started(guard_of(guard)?.lost(sink(queue, tag)?)))
 }
 
-/// Releases the lock.
+/// Releases the lock, and frees the guard.
 #[jni_mangle("io.leasehold.Native")]
 pub fn guard_release<'local>(
     env: EnvUnowned<'local>,
@@ -324,7 +322,10 @@ pub fn guard_release<'local>(
     queue: jlong,
     tag: jlong,
 ) -> jlong {
-    entry(env, |_| started(guard_of(guard)?.release(None, sink(queue, tag)?)))
+    entry(env, |_| {
+        let sink = sink(queue, tag)?;
+        started(handles::remove::<Guard>(guard as u64).ok_or_else(released)?.release(None, sink))
+    })
 }
 
 /// Makes the hold last at least `span` from now.
@@ -379,7 +380,6 @@ pub fn guard_delete<'local>(
 /// Reads and writes in one transaction if the lock is still held. `kinds` holds 0 for a put, 1 for a delete, 2 for a get;
 /// `values` is null where there is none.
 #[jni_mangle("io.leasehold.Native")]
-#[expect(clippy::too_many_arguments, reason = "three parallel arrays are what JNI passes without a class of its own")]
 pub fn guard_txn<'local>(
     env: EnvUnowned<'local>,
     _: JClass<'local>,
@@ -422,8 +422,11 @@ fn client_of(client: jlong) -> Result<Arc<Client>, Failure> {
 
 /// A guard is freed when it was released, and only then.
 fn guard_of(guard: jlong) -> Result<Arc<Guard>, Failure> {
-    let released = || Error::new(Code::NotHeld, "the lock was released before; acquire it again for another hold");
     Ok(handles::get(guard as u64).ok_or_else(released)?)
+}
+
+fn released() -> Error {
+    Error::new(Code::NotHeld, "the lock was released before; acquire it again for another hold")
 }
 
 fn found<T: Handle>(id: jlong, what: &str) -> Result<Arc<T>, Failure> {

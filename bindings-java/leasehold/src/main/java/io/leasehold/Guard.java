@@ -159,7 +159,7 @@ public final class Guard implements AutoCloseable {
      * @return done when etcd has confirmed it
      */
     public CompletableFuture<@Nullable Void> extendAsync(Duration span) {
-        return client.async(extension(span), done -> null);
+        return client.async((queue, tag) -> extension(span).start(queue, tag), done -> null);
     }
 
     /**
@@ -261,9 +261,7 @@ public final class Guard implements AutoCloseable {
     public CompletableFuture<@Nullable Void> releaseAsync() {
         settle();
         Operation<@Nullable Void> operation = new Operation<>(client.executor(), done -> null);
-        operation.whenComplete((done, error) -> Native.guardFree(handle));
-        Dispatcher.start(operation, this::startRelease);
-        return operation;
+        return operation.start(() -> Dispatcher.start(operation, this::startRelease));
     }
 
     /**
@@ -277,7 +275,12 @@ public final class Guard implements AutoCloseable {
         if (leak.isSettled) {
             return;
         }
-        Completion completion = awaitRelease();
+        Completion completion;
+        try {
+            completion = awaitRelease();
+        } catch (NotHeldException meanwhile) {
+            return;
+        }
         if (completion.is(ErrorCode.UNAVAILABLE) || completion.is(ErrorCode.DEADLINE_EXCEEDED)) {
             Logs.LOGGER.log(
                     System.Logger.Level.WARNING,
@@ -315,9 +318,7 @@ public final class Guard implements AutoCloseable {
         settle();
         Waiter waiter = new Waiter();
         Dispatcher.start(waiter, this::startRelease);
-        Completion completion = waiter.await();
-        Native.guardFree(handle);
-        return completion;
+        return waiter.await();
     }
 
     private long startRelease(long queue, long tag) {

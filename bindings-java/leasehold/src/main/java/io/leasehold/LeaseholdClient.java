@@ -173,9 +173,8 @@ public final class LeaseholdClient implements AutoCloseable {
     public CompletableFuture<@Nullable Void> closeAsync() {
         state.isClosed = true;
         Operation<@Nullable Void> operation = new Operation<>(executor, done -> null);
-        Dispatcher.start(operation, this::startClose);
         operation.whenComplete((done, error) -> state.leave());
-        return operation;
+        return operation.start(() -> Dispatcher.start(operation, this::startClose));
     }
 
     @Override
@@ -216,8 +215,7 @@ public final class LeaseholdClient implements AutoCloseable {
 
     <T> CompletableFuture<T> async(Dispatcher.Start operation, Function<Completion, T> result) {
         Operation<T> future = new Operation<>(executor, result);
-        start(future, operation);
-        return future;
+        return future.start(() -> start(future, operation));
     }
 
     private long startPing(long queue, long tag) {

@@ -156,7 +156,7 @@ public final class LeaseholdLock implements Lock {
      * @return the guard to come; fails as {@link #acquire()} does
      */
     public CompletableFuture<Guard> acquireAsync() {
-        return startAsync(Spans.NONE, this::newGuard);
+        return client.async((queue, tag) -> start(Spans.NONE, ttl, renew, queue, tag), this::newGuard);
     }
 
     /**
@@ -166,7 +166,7 @@ public final class LeaseholdLock implements Lock {
      * @return the guard to come; fails as {@link #acquire(Duration)} does
      */
     public CompletableFuture<Guard> acquireAsync(Duration limit) {
-        return startAsync(Spans.wait(limit), this::newGuard);
+        return client.async((queue, tag) -> start(Spans.wait(limit), ttl, renew, queue, tag), this::newGuard);
     }
 
     /**
@@ -403,18 +403,13 @@ public final class LeaseholdLock implements Lock {
         return Native.clientQueue(client.handle(), name, queue, tag);
     }
 
-    private void start(Receiver receiver, long wait, @Nullable Duration ttl, boolean renew) {
+    private long start(long wait, @Nullable Duration ttl, boolean renew, long queue, long tag) {
         long millis = Spans.millisIfAny(ttl, "the TTL");
-        client.start(
-                receiver,
-                (queue, tag) ->
-                        Native.clientAcquire(client.handle(), name, wait, millis, renew, requeue, queue, tag));
+        return Native.clientAcquire(client.handle(), name, wait, millis, renew, requeue, queue, tag);
     }
 
-    private <T> CompletableFuture<T> startAsync(long wait, java.util.function.Function<Completion, T> result) {
-        Operation<T> operation = new Operation<>(client.executor(), result);
-        start(operation, wait, ttl, renew);
-        return operation;
+    private void start(Receiver receiver, long wait, @Nullable Duration ttl, boolean renew) {
+        client.start(receiver, (queue, tag) -> start(wait, ttl, renew, queue, tag));
     }
 
     private Completion waitInterruptibly(long wait, @Nullable Duration ttl, boolean renew) throws InterruptedException {

@@ -29,6 +29,16 @@ final class Operation<T> extends CompletableFuture<T> implements Receiver {
         whenComplete(this::ended);
     }
 
+    /** Starts it. What is wrong from the start fails the future, like everything else. */
+    Operation<T> start(Runnable start) {
+        try {
+            start.run();
+        } catch (LeaseholdException error) {
+            completeExceptionally(error);
+        }
+        return this;
+    }
+
     @Override
     public void started(long operation) {
         this.operation = operation;
