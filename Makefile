@@ -23,6 +23,7 @@ test: ## Set up what is needed and run every check and test; the last line count
 build: ## Build everything.
 	@scripts/setup.sh build
 	cargo build --workspace --all-targets
+	bindings-node/build
 
 lint: ## Check format, lints and documentation warnings (the first stages of `make test`).
 	@scripts/setup.sh build
@@ -30,6 +31,7 @@ lint: ## Check format, lints and documentation warnings (the first stages of `ma
 
 fmt: ## Format the code.
 	cargo fmt --all
+	cd bindings-node && ./dependencies && npm run --silent format
 
 gen: ## Write generated files anew; `make gen CHECK=1` only says which are stale.
 	@scripts/setup.sh build

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Gets what a machine needs to build, demonstrate or test leasehold. Quiet where nothing is to be done.
 #
-#   scripts/setup.sh build     a Rust toolchain, a C compiler for its linker, protoc
+#   scripts/setup.sh build     a Rust toolchain, a C compiler for its linker, protoc, Node
 #   scripts/setup.sh demo      the same, and an etcd or a way to build one
 #   scripts/setup.sh test      the same, and what only the tests use
 #   scripts/setup.sh --check   looks at all of it, changes nothing (`make doctor`)
@@ -130,6 +130,7 @@ has_protoc() {
   return "$status"
 }
 has_go() { have go; }
+has_node() { have node && have npm && at_least "$(version node --version)" 20.11; }
 has_python() { have python3; }
 
 thing required "Rust $msrv or newer" has_rust none \
@@ -140,6 +141,10 @@ thing required "C compiler (cc)" has_cc "apt_install gcc libc6-dev" \
   "install gcc (Debian: apt-get install gcc libc6-dev, which make does itself if it may)"
 thing required "protoc and its include files" has_protoc "apt_install protobuf-compiler libprotobuf-dev" \
   "install it (Debian: apt-get install protobuf-compiler libprotobuf-dev, which make does itself if it may)"
+if wants build test; then
+  thing required "Node 20.11 or newer, with npm" has_node none \
+    "install it (nodejs.org, or your distribution's nodejs and npm if they are new enough)"
+fi
 if wants demo test; then
   thing required "etcd, or Go to build one" has_etcd unpack_debian_etcd \
     "install Go (go.dev), put an etcd on the PATH, or name one in LEASEHOLD_ETCD"

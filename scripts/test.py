@@ -44,6 +44,7 @@ STAGES = [
         ["cargo", "doc", "--workspace", "--no-deps", "--document-private-items"],
         {"RUSTDOCFLAGS": "-D warnings"},
     ),
+    Stage("lint-node", "check", ["bindings-node/lint"]),
     # Before anything that asks for "any" etcd: from here on that is 3.7, as in the cache the newest comes first.
     Stage("servers", "check", ["cargo", "run", "-p", "leasehold-etcd", "--", "--build-only"]),
     # The tests on all versions are among them; each goes through the versions that it is about.

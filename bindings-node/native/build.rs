@@ -1,0 +1,5 @@
+//! What a native module of Node needs from its linker.
+
+fn main() {
+    napi_build::setup();
+}

@@ -1,0 +1,132 @@
+//! The client: options in, operations out.
+
+use std::{rc::Rc, sync::Arc};
+
+use leasehold_bridge::{AcquireOptions, Client, ClientOptions, client::milliseconds};
+use napi::bindgen_prelude::BigInt;
+use napi_derive::napi;
+
+use crate::{enter, environment::Shared, number};
+
+/// The options of a client. Milliseconds below 0 are those of a default.
+#[napi(object)]
+pub struct OpenOptions {
+    pub endpoints: Vec<String>,
+    pub ttl: Option<i64>,
+    pub namespace: Option<String>,
+    pub identity: Option<String>,
+    pub user: Option<String>,
+    pub password: Option<String>,
+    pub ca_file: Option<String>,
+    pub cert_file: Option<String>,
+    pub key_file: Option<String>,
+    pub connect_timeout: Option<i64>,
+    pub request_timeout: Option<i64>,
+}
+
+impl From<OpenOptions> for ClientOptions {
+    fn from(from: OpenOptions) -> Self {
+        let mut options = Self::from_endpoints(&from.endpoints);
+        if let Some(ttl) = from.ttl.and_then(milliseconds) {
+            options = options.ttl(ttl);
+        }
+        if let Some(namespace) = from.namespace {
+            options = options.namespace(namespace);
+        }
+        if let Some(identity) = from.identity {
+            options = options.identity(identity);
+        }
+        if let Some(user) = from.user {
+            options = options.user(user, from.password.unwrap_or_default());
+        }
+        if let Some(path) = from.ca_file {
+            options = options.ca_file(path);
+        }
+        if let Some(path) = from.cert_file {
+            options = options.cert_file(path);
+        }
+        if let Some(path) = from.key_file {
+            options = options.key_file(path);
+        }
+        if let Some(timeout) = from.connect_timeout.and_then(milliseconds) {
+            options = options.connect_timeout(timeout);
+        }
+        if let Some(timeout) = from.request_timeout.and_then(milliseconds) {
+            options = options.request_timeout(timeout);
+        }
+        options
+    }
+}
+
+/// A client. Every operation completes under the tag that is its first parameter, and returns what cancels it.
+#[napi]
+pub struct ClientHandle {
+    client: Arc<Client>,
+    shared: Rc<Shared>,
+}
+
+impl ClientHandle {
+    pub(crate) fn new(client: Arc<Client>, shared: Rc<Shared>) -> Self {
+        Self { client, shared }
+    }
+}
+
+#[napi]
+impl ClientHandle {
+    /// Who it says it is.
+    #[napi(getter)]
+    pub fn identity(&self) -> String {
+        self.client.identity()
+    }
+
+    /// Brings a guard. Milliseconds below 0 are those of nothing said.
+    #[napi]
+    pub fn acquire(
+        &self,
+        tag: f64,
+        name: String,
+        wait: i64,
+        ttl: i64,
+        renew: bool,
+        requeue: bool,
+    ) -> Result<f64, napi::Error<&'static str>> {
+        let options = AcquireOptions { wait: milliseconds(wait), ttl: milliseconds(ttl), renew, requeue };
+        enter(|| {
+            self.shared.acquiring(tag, self.client.clone());
+            Ok(number(self.client.acquire(&name, &options, None, self.shared.sink(tag))))
+        })
+    }
+
+    /// Brings nothing.
+    #[napi]
+    pub fn ping(&self, tag: f64) -> Result<f64, napi::Error<&'static str>> {
+        enter(|| Ok(number(self.client.ping(None, self.shared.sink(tag)))))
+    }
+
+    /// Brings a list of contenders.
+    #[napi]
+    pub fn queue(&self, tag: f64, name: String) -> Result<f64, napi::Error<&'static str>> {
+        enter(|| Ok(number(self.client.queue(&name, None, self.shared.sink(tag)))))
+    }
+
+    /// Brings nothing.
+    #[napi]
+    pub fn force_release(&self, tag: f64, name: String, token: BigInt) -> Result<f64, napi::Error<&'static str>> {
+        // A token beyond the range of etcd's revisions belongs to nobody, and neither does 0.
+        let (token, is_lossless) = token.get_i64();
+        let token = if is_lossless { token } else { 0 };
+        enter(|| Ok(number(self.client.force_release(&name, token, None, self.shared.sink(tag)))))
+    }
+
+    /// Brings states, and nothing when the client is closed.
+    #[napi]
+    pub fn on_state(&self, tag: f64) -> Result<f64, napi::Error<&'static str>> {
+        enter(|| Ok(number(self.client.on_state(self.shared.sink(tag)))))
+    }
+
+    /// Brings nothing.
+    #[napi]
+    pub fn close(&self, tag: f64) -> Result<f64, napi::Error<&'static str>> {
+        enter(|| Ok(number(self.client.close(self.shared.sink(tag)))))
+    }
+}

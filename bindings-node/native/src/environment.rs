@@ -1,0 +1,199 @@
+//! One JavaScript environment: its completion queue, what wakes its event loop, and the clients that end with it.
+
+use std::{
+    cell::{Cell, RefCell},
+    collections::HashMap,
+    rc::Rc,
+    sync::{Arc, Weak},
+    time::Duration,
+};
+
+use leasehold_bridge::{Client, Error, OpId, Queue, Sink, client::milliseconds, logs, operation, shutdown};
+use napi::{
+    Env, Status,
+    bindgen_prelude::Function,
+    sys,
+    threadsafe_function::{ThreadsafeFunction, ThreadsafeFunctionCallMode},
+};
+use napi_derive::napi;
+
+use crate::{
+    client::{ClientHandle, OpenOptions},
+    enter,
+    value::Completed,
+    whole,
+};
+
+/// How long the end of a worker waits for its locks to be released: it is not the end of the process, so what takes longer is
+/// done all the same.
+const WORKER_EXIT: Duration = Duration::from_millis(200);
+
+/// Wakes the event loop; weak, so that it keeps no process alive by being there.
+type Waker = ThreadsafeFunction<(), (), (), Status, false, true>;
+
+/// What everything of one environment shares.
+pub(crate) struct Shared {
+    queue: Arc<Queue>,
+    clients: RefCell<Vec<Open>>,
+    /// The clients of acquires that are under way, by tag: a guard keeps its client.
+    acquiring: RefCell<HashMap<u64, Arc<Client>>>,
+    is_over: Cell<bool>,
+    is_worker: bool,
+}
+
+/// A client that was not closed yet, as far as we know.
+struct Open {
+    client: Weak<Client>,
+    /// How long the end of the process may wait for it; `None` to leave its locks to their leases.
+    exit_limit: Option<Duration>,
+}
+
+impl Shared {
+    /// Where the results of an operation go that JavaScript knows by `tag`.
+    pub(crate) fn sink(&self, tag: f64) -> Sink {
+        self.queue.sink(whole(tag))
+    }
+
+    /// An acquire under `tag` begins.
+    pub(crate) fn acquiring(&self, tag: f64, client: Arc<Client>) {
+        self.acquiring.borrow_mut().insert(whole(tag), client);
+    }
+
+    /// What is under way as `tag` is over. Returns the client, if it was an acquire.
+    pub(crate) fn acquired(&self, tag: u64) -> Option<Arc<Client>> {
+        self.acquiring.borrow_mut().remove(&tag)
+    }
+
+    /// Whether this environment has ended: what is dropped now was not forgotten.
+    pub(crate) fn is_over(&self) -> bool {
+        self.is_over.get()
+    }
+
+    /// Forgets clients that are gone. Returns the others.
+    fn open(&self) -> Vec<(Arc<Client>, Option<Duration>)> {
+        let mut clients = self.clients.borrow_mut();
+        clients.retain(|open| open.client.strong_count() > 0);
+        clients.iter().filter_map(|open| Some((open.client.upgrade()?, open.exit_limit))).collect()
+    }
+
+    /// The environment is torn down: nobody drains the queue any more.
+    fn end(&self) {
+        self.is_over.set(true);
+        // A worker that was terminated has not come to `exit`, and nobody is left to close what it opened. First that: what is
+        // under way ends as closed then, and withdraws its keys. The main environment ends with its process, where `exit` has
+        // done what was asked for.
+        let clients = if self.is_worker { self.open() } else { Vec::new() };
+        let closing = shutdown::start(clients.iter().map(|(client, _)| client));
+        self.queue.close();
+        self.acquiring.take();
+        closing.wait(WORKER_EXIT);
+    }
+}
+
+/// An environment as the package uses it: one for each thread of JavaScript.
+#[napi]
+pub struct Environment {
+    shared: Rc<Shared>,
+    waker: Arc<Waker>,
+}
+
+#[cfg(feature = "testing")]
+impl Environment {
+    pub(crate) fn sink(&self, tag: f64) -> Sink {
+        self.shared.sink(tag)
+    }
+}
+
+#[napi]
+impl Environment {
+    /// `onReady` is called on this environment's thread when there is something to [`Environment::drain`].
+    #[napi(constructor)]
+    pub fn new(env: Env, on_ready: Function<'_, (), ()>, is_worker: bool) -> napi::Result<Self> {
+        let waker = Arc::new(on_ready.build_threadsafe_function::<()>().weak::<true>().build()?);
+        let wake = waker.clone();
+        let queue = Queue::with_waker(move || {
+            // A loop that is closing needs no waking: its environment ends, and `Shared::end` does the rest.
+            let _ = wake.call((), ThreadsafeFunctionCallMode::NonBlocking);
+        });
+        let shared = Rc::new(Shared {
+            queue,
+            clients: RefCell::default(),
+            acquiring: RefCell::default(),
+            is_over: Cell::new(false),
+            is_worker,
+        });
+        let ending = shared.clone();
+        env.add_env_cleanup_hook((), move |()| ending.end())?;
+        Ok(Self { shared, waker })
+    }
+
+    /// From now on the event loop does not end by itself: somebody waits for a completion.
+    #[napi]
+    pub fn keep_alive(&self, env: Env) {
+        // SAFETY: this is the environment's thread, and the function lives as long as its environment.
+        unsafe { sys::napi_ref_threadsafe_function(env.raw(), self.waker.handle.get_raw()) };
+    }
+
+    /// From now on the event loop may end: nobody waits.
+    #[napi]
+    pub fn let_end(&self, env: Env) {
+        // SAFETY: as above.
+        unsafe { sys::napi_unref_threadsafe_function(env.raw(), self.waker.handle.get_raw()) };
+    }
+
+    /// Makes a client. At the exit of the process its locks are released, for which the exit waits at most `exitLimit`
+    /// milliseconds; 0 leaves them to their leases.
+    #[napi]
+    pub fn open(&self, options: OpenOptions, exit_limit: i64) -> Result<ClientHandle, napi::Error<&'static str>> {
+        enter(|| {
+            let client = Client::open(options.into())?;
+            let exit_limit = milliseconds(exit_limit).filter(|limit| !limit.is_zero());
+            self.shared.open();
+            self.shared.clients.borrow_mut().push(Open { client: Arc::downgrade(&client), exit_limit });
+            Ok(ClientHandle::new(client, self.shared.clone()))
+        })
+    }
+
+    /// Takes at most `most` completions.
+    #[napi]
+    pub fn drain(&self, most: u32) -> Vec<Completed> {
+        self.shared.queue.drain(most as usize).into_iter().map(|done| Completed::new(done, &self.shared)).collect()
+    }
+
+    /// Cancels an operation; false if it is over.
+    #[napi]
+    pub fn cancel(&self, operation: f64) -> bool {
+        operation::cancel(OpId(whole(operation)))
+    }
+
+    /// Sends what the core has to say to `tag`, from `level` (1 error to 5 trace) up; 0 ends that.
+    #[napi]
+    pub fn listen(&self, tag: f64, level: u8) -> Result<(), napi::Error<&'static str>> {
+        enter(|| match level {
+            0 => {
+                logs::stop();
+                Ok(())
+            }
+            1 => logs::listen(logs::Level::Error, self.shared.sink(tag)),
+            2 => logs::listen(logs::Level::Warn, self.shared.sink(tag)),
+            3 => logs::listen(logs::Level::Info, self.shared.sink(tag)),
+            4 => logs::listen(logs::Level::Debug, self.shared.sink(tag)),
+            5 => logs::listen(logs::Level::Trace, self.shared.sink(tag)),
+            other => Err(Error::new(
+                leasehold_bridge::Code::InvalidArgument,
+                format!("a log level lies between 0 and 5, not at {other}"),
+            )),
+        })
+    }
+
+    /// The process exits: closes the clients that want it, for as long as they want it. False if that was not long enough.
+    #[napi]
+    pub fn exit(&self) -> Result<bool, napi::Error<&'static str>> {
+        enter(|| {
+            let clients = self.shared.open();
+            let closing = clients.iter().filter_map(|(client, limit)| limit.map(|_| client));
+            let limit = clients.iter().filter_map(|(_, limit)| *limit).max();
+            Ok(shutdown::start(closing).wait(limit.unwrap_or_default()))
+        })
+    }
+}

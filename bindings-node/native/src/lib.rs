@@ -1,0 +1,63 @@
+//! The native module under the npm package `leasehold`. Private: its only user is `bindings-node/src`.
+//!
+//! It converts values and starts operations of [`leasehold_bridge`]. Each JavaScript environment (the main thread, or a
+//! worker) has one [`environment::Environment`]: a completion queue that is drained on that environment's thread.
+
+mod client;
+mod environment;
+mod guard;
+#[cfg(feature = "testing")]
+mod testing;
+mod value;
+
+use leasehold_bridge::{Code, Error, LostReason, OpId, panics};
+use napi_derive::napi;
+
+use crate::value::Failure;
+
+/// The version of this module: the package refuses another one than its own.
+#[napi]
+pub fn version() -> &'static str {
+    leasehold_bridge::VERSION
+}
+
+/// The error of a guard that was lost for this reason.
+#[napi]
+pub fn lost(name: String, reason: String) -> Failure {
+    match LostReason::ALL.into_iter().find(|known| known.name() == reason) {
+        Some(reason) => Error::lost(&name, reason).into(),
+        None => Error::new(Code::Lost, format!("the lock {name:?} was lost: {reason}")).into(),
+    }
+}
+
+/// The error of a scope inside a scope of the same name.
+#[napi]
+pub fn would_deadlock(name: String) -> Failure {
+    leasehold_bridge::would_deadlock(&name).into()
+}
+
+/// Runs an entry point. Its errors and panics are thrown, with the name of the error as their `code`.
+fn enter<T>(entry: impl FnOnce() -> leasehold_bridge::Result<T>) -> Result<T, napi::Error<&'static str>> {
+    panics::catch(entry).map_err(|error| napi::Error::new(error.code().name(), error.message()))
+}
+
+/// An operation as JavaScript knows it.
+fn number(id: OpId) -> f64 {
+    as_number(id.0)
+}
+
+/// A count, a tag or an id, as JavaScript has them.
+#[expect(clippy::cast_precision_loss, reason = "they are counted from 1, and no process gets to 2^53")]
+fn as_number(count: u64) -> f64 {
+    count as f64
+}
+
+/// What JavaScript gave to know an operation by, or got from [`as_number`].
+#[expect(
+    clippy::cast_possible_truncation,
+    clippy::cast_sign_loss,
+    reason = "the package counts from 1, and no process gets to 2^53"
+)]
+fn whole(number: f64) -> u64 {
+    number as u64
+}

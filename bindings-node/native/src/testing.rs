@@ -1,0 +1,55 @@
+//! Operations of the bridge's own, for the tests of the package's plumbing. They need no server.
+
+use leasehold_bridge::{live, testing};
+use napi_derive::napi;
+
+use crate::{as_number, enter, environment::Environment, number};
+
+/// What lives in this process.
+#[napi(object, object_from_js = false)]
+pub struct Alive {
+    pub clients: f64,
+    pub guards: f64,
+    pub operations: f64,
+    pub queues: f64,
+}
+
+/// Counts what lives in this process.
+#[napi]
+pub fn alive() -> Alive {
+    let live = live::count();
+    Alive {
+        clients: as_number(live.clients),
+        guards: as_number(live.guards),
+        operations: as_number(live.operations),
+        queues: as_number(live.queues),
+    }
+}
+
+#[napi]
+impl Environment {
+    /// Brings back `text`.
+    #[napi]
+    pub fn test_echo(&self, tag: f64, text: String) -> Result<f64, napi::Error<&'static str>> {
+        enter(|| Ok(number(testing::echo(text, self.sink(tag)))))
+    }
+
+    /// Fails with the code of this number.
+    #[napi]
+    pub fn test_fail(&self, tag: f64, code: i32) -> Result<f64, napi::Error<&'static str>> {
+        enter(|| Ok(number(testing::fail(code, self.sink(tag)))))
+    }
+
+    /// Panics: 0 at the start, 1 in its task, 2 later in its task.
+    #[napi]
+    pub fn test_panic(&self, tag: f64, stage: u32) -> Result<f64, napi::Error<&'static str>> {
+        let stage = [testing::Stage::Start, testing::Stage::Task, testing::Stage::Later][stage.min(2) as usize];
+        enter(|| Ok(number(testing::panic(stage, self.sink(tag)))))
+    }
+
+    /// Does nothing until it is cancelled.
+    #[napi]
+    pub fn test_never(&self, tag: f64) -> Result<f64, napi::Error<&'static str>> {
+        enter(|| Ok(number(testing::never(None, self.sink(tag)))))
+    }
+}

@@ -1,0 +1,194 @@
+/** A guard: the proof that its owner holds a lock now. */
+
+import { EventEmitter } from 'node:events'
+import { hasCode, invalidArgument, type LostReason, toError } from './errors'
+import { whenListened } from './events'
+import { type GuardHandle, native, type Step } from './native'
+import { operations } from './operations'
+import { type CallOptions, checkCall, checkText, milliseconds } from './options'
+
+/** The events of a {@link Guard}. */
+export interface GuardEvents {
+  /** The lock was lost: stop the work that it protects. At most once, and never after a release. */
+  lost: [reason: LostReason]
+}
+
+/** One step of {@link Guard.txn}. */
+export type TxnStep =
+  | { put: string | Uint8Array; value: string | Uint8Array }
+  | { delete: string | Uint8Array }
+  | { get: string | Uint8Array }
+
+/** What a guarded transaction did. */
+export interface Committed {
+  /** The revision of etcd after the transaction; if it wrote, the revision of its writes. */
+  revision: bigint
+  /** How many keys were deleted. */
+  deleted: number
+  /** The values read, in the order of the reads; null where the key did not exist. */
+  values: (Buffer | null)[]
+}
+
+/**
+ * A lock that is held. Whoever has the guard is the owner, whatever function or request it was acquired in.
+ *
+ * Release it: a guard that is forgotten stays held, and renewed, until its client is closed or the process exits.
+ */
+export class Guard extends EventEmitter<GuardEvents> {
+  readonly #handle: GuardHandle
+  #controller: AbortController | undefined
+  #isWatched = false
+
+  /** @internal */
+  constructor(handle: GuardHandle) {
+    super()
+    this.#handle = handle
+    whenListened(this as EventEmitter, 'lost', () => this.#watch())
+  }
+
+  /** The name of the lock, as it was asked for. */
+  get name(): string {
+    return this.#handle.name
+  }
+
+  /**
+   * The fencing token: greater than that of every earlier owner of the same name.
+   *
+   * Send it along with every write that the lock protects, and let the receiver refuse a smaller one than it has seen. It is
+   * the create revision of {@link key}.
+   */
+  get token(): bigint {
+    return this.#handle.token
+  }
+
+  /** Tells holds apart that share a token: owners compare the pair of both. Always 0 for this kind of lock. */
+  get sequence(): bigint {
+    return this.#handle.sequence
+  }
+
+  /** The key in etcd that stands for this hold, namespace included. */
+  get key(): string {
+    return this.#handle.key
+  }
+
+  /** The id of the lease in etcd that keeps the key alive, in lower-case hexadecimal as etcd's own tools print it. */
+  get lease(): string {
+    return this.#handle.lease
+  }
+
+  /**
+   * Whether the lock is certainly still held. Asks nobody: it compares the session's deadline with the clock, so the answer
+   * is right at the first call after the process was frozen.
+   */
+  get held(): boolean {
+    return this.#handle.held
+  }
+
+  /** For how many milliseconds the lock is certainly still held if no renewal succeeds from now on; 0 if it is lost. */
+  get remaining(): number {
+    return this.#handle.remaining
+  }
+
+  /**
+   * Aborts when the lock is lost, with a `LostError` as its reason: give it to whatever works under the lock. Never aborts
+   * after a release.
+   */
+  get signal(): AbortSignal {
+    if (this.#controller === undefined) {
+      this.#controller = new AbortController()
+      this.#watch()
+    }
+    return this.#controller.signal
+  }
+
+  /**
+   * Releases the lock and waits until etcd has confirmed it.
+   *
+   * @throws `ERR_LEASEHOLD_LOST` if the lock was lost before: what it protected may have been done by somebody else
+   * meanwhile. `ERR_LEASEHOLD_NOT_HELD` if it was released before. `ERR_LEASEHOLD_DEADLINE_EXCEEDED` or
+   * `ERR_LEASEHOLD_UNAVAILABLE` if etcd could not be asked in time: the lock is released as far as this process is
+   * concerned, and its key is deleted in the background or ends with its lease.
+   */
+  async release(): Promise<void> {
+    await operations().run((tag) => this.#handle.release(tag))
+  }
+
+  /**
+   * Makes the hold last at least `span` milliseconds (2,000 to 30 days) from now, and waits for etcd's word on it. For a hold
+   * that is renewed this is a renewal at once, and so a proof that the lock is held now.
+   *
+   * @throws `ERR_LEASEHOLD_INVALID_ARGUMENT`; `ERR_LEASEHOLD_LOST`; `ERR_LEASEHOLD_NOT_HELD` after a release;
+   * `ERR_LEASEHOLD_DEADLINE_EXCEEDED` if etcd did not answer within the request timeout.
+   */
+  async extend(span: number, options: CallOptions = {}): Promise<void> {
+    const { signal } = checkCall(options)
+    if (typeof span !== 'number' || Number.isNaN(span)) throw invalidArgument('span must be a number of milliseconds')
+    await operations().run((tag) => this.#handle.extend(tag, milliseconds(Math.max(span, 0))), signal)
+  }
+
+  /**
+   * Writes `value` under `key` (below the client's namespace) if the lock is still held, in one transaction with the check
+   * of the fencing token. Resolves to the revision of the write.
+   *
+   * @throws `ERR_LEASEHOLD_LOST` if the hold's key is gone: nothing was written. `ERR_LEASEHOLD_DEADLINE_EXCEEDED` or
+   * `ERR_LEASEHOLD_UNAVAILABLE` if there was no answer: it may have been written. It is not repeated, because a repeated
+   * write could undo a later one.
+   */
+  async put(key: string | Uint8Array, value: string | Uint8Array, options: CallOptions = {}): Promise<bigint> {
+    const { signal } = checkCall(options)
+    const [raw, bytes] = [toBytes('key', key), toBytes('value', value)]
+    return await operations().run<bigint>((tag) => this.#handle.put(tag, raw, bytes), signal)
+  }
+
+  /** Deletes `key` if the lock is still held. Resolves to whether it existed. Errors as {@link put}. */
+  async delete(key: string | Uint8Array, options: CallOptions = {}): Promise<boolean> {
+    const { signal } = checkCall(options)
+    const raw = toBytes('key', key)
+    return await operations().run<boolean>((tag) => this.#handle.delete(tag, raw), signal)
+  }
+
+  /**
+   * Reads and writes in one transaction that takes effect only if the lock is still held. etcd allows 128 steps by default.
+   * Errors as {@link put}.
+   */
+  async txn(steps: readonly TxnStep[], options: CallOptions = {}): Promise<Committed> {
+    const { signal } = checkCall(options)
+    const native = steps.map(toStep)
+    return await operations().run<Committed>((tag) => this.#handle.txn(tag, native), signal)
+  }
+
+  /** As {@link release}; a guard that was released before is left alone. For `await using`. */
+  async [Symbol.asyncDispose](): Promise<void> {
+    try {
+      await this.release()
+    } catch (error) {
+      if (!hasCode(error, 'NOT_HELD')) throw error
+    }
+  }
+
+  /** Asks the core to tell of the loss: once, and only if somebody wants to know, for it is not free. */
+  #watch(): void {
+    if (this.#isWatched) return
+    this.#isWatched = true
+    operations().subscribe<LostReason>(
+      (tag) => this.#handle.lost(tag),
+      (reason) => {
+        // Without one, it was released.
+        if (reason === undefined) return
+        this.#controller?.abort(toError(native.lost(this.name, reason)))
+        this.emit('lost', reason)
+      },
+    )
+  }
+}
+
+function toStep(step: TxnStep): Step {
+  if ('put' in step) return { kind: 'put', key: toBytes('key', step.put), value: toBytes('value', step.value) }
+  if ('delete' in step) return { kind: 'delete', key: toBytes('key', step.delete) }
+  if ('get' in step) return { kind: 'get', key: toBytes('key', step.get) }
+  throw invalidArgument('a step of a transaction is { put, value }, { delete } or { get }')
+}
+
+function toBytes(what: string, value: unknown): Uint8Array {
+  return value instanceof Uint8Array ? value : Buffer.from(checkText(what, value))
+}

@@ -1,0 +1,135 @@
+/**
+ * The native module: what it offers, and how it is found. Private to the package.
+ *
+ * Names, parameters and their order are those of `native/src`.
+ */
+
+import { join } from 'node:path'
+
+/** The options of a client. */
+export interface OpenOptions {
+  endpoints: string[]
+  ttl?: number
+  namespace?: string
+  identity?: string
+  user?: string
+  password?: string
+  caFile?: string
+  certFile?: string
+  keyFile?: string
+  connectTimeout?: number
+  requestTimeout?: number
+}
+
+/** An error of the core. */
+export interface Failure {
+  number: number
+  code: string
+  message: string
+  reason?: string
+}
+
+/** The result of an operation. Without a failure, `value` is what it brought. */
+export interface Completed {
+  tag: number
+  isLast: boolean
+  failure?: Failure
+  value: unknown
+}
+
+/** A step of a guarded transaction: a put if it has a value. */
+export interface Step {
+  kind: 'put' | 'delete' | 'get'
+  key: Uint8Array
+  value?: Uint8Array
+}
+
+/** A line for the log. Levels go from 1 (error) to 5 (trace). */
+export interface Record {
+  level: number
+  target: string
+  message: string
+}
+
+/** Starts an operation that completes under `tag`; returns what cancels it. Milliseconds below 0 say nothing. */
+export interface ClientHandle {
+  readonly identity: string
+  acquire(tag: number, name: string, wait: number, ttl: number, renew: boolean, requeue: boolean): number
+  ping(tag: number): number
+  queue(tag: number, name: string): number
+  forceRelease(tag: number, name: string, token: bigint): number
+  onState(tag: number): number
+  close(tag: number): number
+}
+
+/** As {@link ClientHandle}. */
+export interface GuardHandle {
+  readonly name: string
+  readonly token: bigint
+  readonly sequence: bigint
+  readonly key: string
+  readonly lease: string
+  readonly held: boolean
+  readonly remaining: number
+  release(tag: number): number
+  extend(tag: number, span: number): number
+  put(tag: number, key: Uint8Array, value: Uint8Array): number
+  delete(tag: number, key: Uint8Array): number
+  txn(tag: number, steps: Step[]): number
+  lost(tag: number): number
+}
+
+/** One for each thread of JavaScript. */
+export interface Environment {
+  keepAlive(): void
+  letEnd(): void
+  open(options: OpenOptions, exitLimit: number): ClientHandle
+  drain(most: number): Completed[]
+  cancel(operation: number): boolean
+  listen(tag: number, level: number): void
+  exit(): boolean
+}
+
+/** The module. */
+export interface Native {
+  version(): string
+  lost(name: string, reason: string): Failure
+  wouldDeadlock(name: string): Failure
+  Environment: new (onReady: () => void, isWorker: boolean) => Environment
+}
+
+const VERSION = '0.1.0'
+
+/** The platform as the names of the prebuilt modules have it, such as `linux-x64-gnu`. */
+function platform(): string {
+  const parts: string[] = [process.platform, process.arch]
+  if (process.platform === 'linux') {
+    const { header } = process.report.getReport() as { header: { glibcVersionRuntime?: string } }
+    parts.push(header.glibcVersionRuntime === undefined ? 'musl' : 'gnu')
+  }
+  return parts.join('-')
+}
+
+/** Loads the module, or says where it was looked for and what was found there. */
+function load(): Native {
+  const here = platform()
+  const named = process.env['LEASEHOLD_NATIVE']
+  const places = named === undefined ? [join(__dirname, '..', `leasehold.${here}.node`), `@leasehold/${here}`] : [named]
+  const tried: string[] = []
+  for (const place of places) {
+    try {
+      const native = require(place) as Native
+      if (native.version() === VERSION) return native
+      tried.push(`${place}: has the version ${native.version()}, not ${VERSION}`)
+    } catch (error) {
+      tried.push(`${place}: ${error instanceof Error ? error.message.split('\n', 1)[0] : error}`)
+    }
+  }
+  throw new Error(
+    `leasehold found no native module for ${here}. It tried:\n${tried.map((line) => `  ${line}\n`).join('')}` +
+      'Install the package with its optional dependencies (npm install --include=optional, on the platform where it ' +
+      'will run), or name a module in the environment variable LEASEHOLD_NATIVE.',
+  )
+}
+
+export const native: Native = load()

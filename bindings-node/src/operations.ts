@@ -1,0 +1,107 @@
+/**
+ * Operations of this thread: started natively, completed here as promises, cancelled by an `AbortSignal`.
+ *
+ * What wakes the event loop keeps it alive only while somebody waits for a promise. A lock that is held, or a client that
+ * is idle, never does.
+ */
+
+import { isMainThread } from 'node:worker_threads'
+import { fromThrown, toError } from './errors'
+import { type Completed, type Environment, native } from './native'
+
+/** Completions taken in one go, so that a flood of them leaves the event loop its other turns. */
+const MOST = 256
+
+/** Starts an operation that completes under `tag`; returns what cancels it. */
+type Begin = (tag: number) => number
+
+class Operations {
+  readonly environment: Environment
+  readonly #pending = new Map<number, (completed: Completed) => void>()
+  readonly #subscriptions = new Map<number, (completed: Completed) => void>()
+  #tags = 0
+
+  constructor() {
+    this.environment = new native.Environment(() => this.#drain(), !isMainThread)
+    // The environment's clients release what they hold, for as long as their `exitTimeout` allows.
+    process.once('exit', () => this.environment.exit())
+  }
+
+  /**
+   * Starts an operation and resolves to what it brings.
+   *
+   * Aborted, it rejects with the signal's reason as soon as the core has taken the operation back; what it had brought by
+   * then goes to `discard`.
+   */
+  async run<T>(begin: Begin, signal?: AbortSignal, discard?: (value: T) => Promise<unknown>): Promise<T> {
+    signal?.throwIfAborted()
+    const tag = ++this.#tags
+    const operation = start(begin, tag)
+    if (this.#pending.size === 0) this.environment.keepAlive()
+    const completion = new Promise<Completed>((resolve) => this.#pending.set(tag, resolve))
+    const completed = signal === undefined ? await completion : await this.#unlessAborted(completion, operation, signal)
+    if (signal?.aborted) {
+      if (completed.failure === undefined) await discard?.(completed.value as T)
+      throw signal.reason
+    }
+    // Made here rather than in the loop that drains: so its stack leads through the caller.
+    if (completed.failure !== undefined) throw toError(completed.failure)
+    return completed.value as T
+  }
+
+  /** Starts an operation that brings several values, or one much later. Returns what ends it. */
+  subscribe<T>(begin: Begin, listener: (value: T | undefined) => void): () => void {
+    const tag = ++this.#tags
+    const operation = start(begin, tag)
+    this.#subscriptions.set(tag, ({ failure, value }) => {
+      if (failure === undefined) listener(value as T | undefined)
+    })
+    return () => {
+      this.#subscriptions.delete(tag)
+      this.environment.cancel(operation)
+    }
+  }
+
+  async #unlessAborted(completion: Promise<Completed>, operation: number, signal: AbortSignal): Promise<Completed> {
+    const cancel = () => this.environment.cancel(operation)
+    signal.addEventListener('abort', cancel, { once: true })
+    try {
+      return await completion
+    } finally {
+      signal.removeEventListener('abort', cancel)
+    }
+  }
+
+  #drain(): void {
+    for (const completed of this.environment.drain(MOST)) {
+      const { tag, isLast } = completed
+      const resolve = this.#pending.get(tag)
+      if (resolve !== undefined) {
+        this.#pending.delete(tag)
+        resolve(completed)
+        continue
+      }
+      const listener = this.#subscriptions.get(tag)
+      if (isLast) this.#subscriptions.delete(tag)
+      // On its own: what a user's listener throws must not keep the others from their completions.
+      if (listener !== undefined) queueMicrotask(() => listener(completed))
+    }
+    if (this.#pending.size === 0) this.environment.letEnd()
+  }
+}
+
+function start(begin: Begin, tag: number): number {
+  try {
+    return begin(tag)
+  } catch (error) {
+    throw fromThrown(error)
+  }
+}
+
+let ours: Operations | undefined
+
+/** This thread's. Made at the first use: importing the package starts nothing. */
+export function operations(): Operations {
+  ours ??= new Operations()
+  return ours
+}
