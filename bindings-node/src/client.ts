@@ -1,8 +1,8 @@
 /** A client: one etcd cluster, the connections to it, and the sessions of its locks. */
 
 import { EventEmitter } from 'node:events'
-import { whenListened } from './events'
 import { fromThrown, hasCode, invalidArgument, type LostReason, toError } from './errors'
+import { whenListened } from './events'
 import { Guard } from './guard'
 import { listenByDefault } from './log'
 import { type ClientHandle, type GuardHandle, native } from './native'

@@ -7,7 +7,7 @@ mod client;
 mod environment;
 mod guard;
 #[cfg(feature = "testing")]
-mod testing;
+pub mod testing;
 mod value;
 
 use leasehold_bridge::{Code, Error, LostReason, OpId, panics};

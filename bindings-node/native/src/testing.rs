@@ -8,9 +8,13 @@ use crate::{as_number, enter, environment::Environment, number};
 /// What lives in this process.
 #[napi(object, object_from_js = false)]
 pub struct Alive {
+    /// Clients that are not freed.
     pub clients: f64,
+    /// Guards that are not freed.
     pub guards: f64,
+    /// Operations that are not completed.
     pub operations: f64,
+    /// Completion queues that are not freed.
     pub queues: f64,
 }
 
