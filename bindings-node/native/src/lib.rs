@@ -1,7 +1,7 @@
 //! The native module under the npm package `leasehold`. Private: its only user is `bindings-node/src`.
 //!
 //! It converts values and starts operations of [`leasehold_bridge`]. Each JavaScript environment (the main thread, or a
-//! worker) has one [`environment::Environment`]: a completion queue that is drained on that environment's thread.
+//! worker) has one `Environment`: a completion queue that is drained on that environment's thread.
 
 mod client;
 mod environment;
