@@ -37,9 +37,10 @@ gen: ## Write generated files anew; `make gen CHECK=1` only says which are stale
 	@scripts/setup.sh build
 	@cargo run --quiet -p leasehold-docs --bin gen -- $(if $(CHECK),--check)
 
-bench: ## Measure against raw etcd calls, data on disk and in memory; ARGS="--help" tells more.
+bench: ## Measure against raw etcd calls, data on disk and in memory, and every language against Rust; ARGS="--help" tells more.
 	@scripts/setup.sh demo
-	cargo run --release -p leasehold-bench -- $(ARGS)
+	@cargo build --release -p leasehold-bench --features echo
+	@cargo run --release -p leasehold-bench --features echo -- $(ARGS)
 
 conformance: ## Play the conformance scenarios; ARGS="…" goes to the runner.
 	@scripts/setup.sh test

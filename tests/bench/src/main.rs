@@ -2,6 +2,9 @@
 
 mod contention;
 mod handoff;
+mod languages;
+#[cfg(feature = "echo")]
+mod noop;
 mod pair;
 mod raw;
 mod stats;
@@ -48,6 +51,8 @@ enum What {
     Waiters,
     /// Tasks of one process cycling one name.
     Contention,
+    /// Uncontended acquire and release in every language that is built.
+    Languages,
 }
 
 #[tokio::main]
@@ -86,7 +91,15 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
                 contention::run(&client, tasks, options.rounds.min(20)).await?;
             }
         }
+        if wants(What::Languages) {
+            languages::run(&endpoint, options.rounds).await?;
+        }
         client.close().await?;
+    }
+    #[cfg(feature = "echo")]
+    if wants(What::Languages) && options.profile.is_none() {
+        println!("\n== without etcd");
+        noop::run(options.rounds)?;
     }
     Ok(())
 }
