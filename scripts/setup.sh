@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Gets what a machine needs to build, demonstrate or test leasehold. Quiet where nothing is to be done.
 #
-#   scripts/setup.sh build     a Rust toolchain, a C compiler for its linker, protoc, Node
+#   scripts/setup.sh build     a Rust toolchain, a C compiler for its linker, protoc, Node, a JDK and Maven
 #   scripts/setup.sh demo      the same, and an etcd or a way to build one
 #   scripts/setup.sh test      the same, and what only the tests use
 #   scripts/setup.sh --check   looks at all of it, changes nothing (`make doctor`)
@@ -131,6 +131,10 @@ has_protoc() {
 }
 has_go() { have go; }
 has_node() { have node && have npm && at_least "$(version node --version)" 20.11; }
+# A runtime alone has no compiler.
+has_jdk() { have javac && at_least "$(version javac -version)" 17; }
+has_maven() { have mvn; }
+has_strip() { have strip; }
 has_python() { have python3; }
 
 thing required "Rust $msrv or newer" has_rust none \
@@ -144,6 +148,12 @@ thing required "protoc and its include files" has_protoc "apt_install protobuf-c
 if wants build test; then
   thing required "Node 20.11 or newer, with npm" has_node none \
     "install it (nodejs.org, or your distribution's nodejs and npm if they are new enough)"
+  thing required "JDK 17 or newer" has_jdk "apt_install openjdk-17-jdk-headless" \
+    "install one (Debian: apt-get install openjdk-17-jdk-headless, which make does itself if it may)"
+  thing required "Maven" has_maven "apt_install maven" \
+    "install it (Debian: apt-get install maven, which make does itself if it may)"
+  thing required "strip" has_strip "apt_install binutils" \
+    "install binutils (Debian: apt-get install binutils, which make does itself if it may)"
 fi
 if wants demo test; then
   thing required "etcd, or Go to build one" has_etcd unpack_debian_etcd \
