@@ -11,16 +11,19 @@ use leasehold_etcd::Cluster;
 use tokio::time::Instant;
 
 use crate::{
-    ghost::BOUND,
     ground,
-    party::{Party, answered, keys, leave_nothing, until},
+    party::{Party, STEADY, answered, keys, leave_nothing, until},
     scenario::Ground,
-    tally::{Fault, Kind, LATE},
+    tally::{Fault, Kind},
     wire,
 };
 
-/// After the operation was given up and the session would have ended, and far later still.
-const TIMES: [Duration; 2] = [LATE, Duration::from_secs(6)];
+/// After the operation would have been given up and the session would have ended, and far later still.
+const TIMES: [Duration; 2] = [Duration::from_millis(3_500), Duration::from_secs(8)];
+/// The sweep comes with the next renewal, which is due after a third of the TTL of 3 s.
+const BOUND: Duration = Duration::from_secs(2);
+/// For what happens at once.
+const SOON: Duration = Duration::from_secs(5);
 
 /// A client whose next request of a kind is late, and a look at what etcd does with the keys of its lock.
 struct Stage<'a> {
@@ -34,7 +37,7 @@ struct Stage<'a> {
 
 impl<'a> Stage<'a> {
     async fn new(ground: &'a Ground, name: String) -> Self {
-        let party = Party::behind(&ground.door, &ground.endpoints, &name);
+        let party = Party::new(&ground.door, &ground.endpoints, &name, STEADY);
         let mut changes = ground.etcd.watches();
         let keys = Keys::prefix(format!("{name}/").into());
         changes.requests.send(WatchRequest::Create(WatchId(1), keys)).expect("it is open");
@@ -143,15 +146,15 @@ async fn during_the_next_hold(ground: &Ground, name: String, late: Duration) {
 /// The enqueue and the deletion of its key are both late: the next hold has another key, so that neither touches it.
 async fn with_its_deletion(ground: &Ground, name: String, late: Duration) {
     let mut stage = Stage::new(ground, name).await;
-    stage.hold_up(Kind::Enqueue, Duration::from_millis(450));
+    stage.hold_up(Kind::Enqueue, Duration::from_millis(1_500));
     let caller = tokio::spawn({
         let lock = stage.party.lock.clone();
         async move { lock.acquire().await.map(drop) }
     });
-    until(LATE, "the enqueue is held up", || async { stage.party.tally.has_hit() }).await;
+    until(SOON, "the enqueue is held up", || async { stage.party.tally.has_hit() }).await;
     stage.hold_up(Kind::Clean, late);
     caller.abort();
-    until(LATE, "the deletion is held up", || async { stage.party.tally.has_hit() }).await;
+    until(SOON, "the deletion is held up", || async { stage.party.tally.has_hit() }).await;
     let guard = stage.acquire().await;
     stage.arrival().await;
     assert!(guard.is_held(), "a deletion by name took away another key");

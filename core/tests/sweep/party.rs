@@ -20,8 +20,22 @@ use crate::{store::FaultyStore, tally::Tally, wire::Wire};
 
 /// The shortest that there is, so that leases that nobody ends are soon gone.
 pub const TTL: Duration = Duration::from_secs(2);
-/// A third of it is an attempt's.
-const REQUEST_TIMEOUT: Duration = Duration::from_millis(900);
+
+/// How patient a client is.
+#[derive(Clone, Copy)]
+pub struct Pace {
+    ttl: Duration,
+    /// A third of it is an attempt's.
+    request: Duration,
+}
+
+/// For the client whose calls go wrong: everything happens soon.
+pub const HASTY: Pace = Pace { ttl: TTL, request: Duration::from_millis(900) };
+/// For one that must get on at its first attempt or at its second, however busy the machine is.
+pub const STEADY: Pace = Pace { ttl: Duration::from_secs(3), request: Duration::from_secs(3) };
+/// For one without faults.
+pub const CALM: Pace = Pace { ttl: Duration::from_secs(10), request: Duration::from_secs(10) };
+
 /// In which every operation must have its answer: a watch that went silent is noticed after 5 s at most.
 const ANSWER: Duration = Duration::from_secs(12);
 const POLL: Duration = Duration::from_millis(20);
@@ -53,25 +67,24 @@ pub struct Party {
 }
 
 impl Party {
-    pub fn new(endpoints: &[String], name: &str) -> Self {
-        let tally = Arc::<Tally>::default();
-        let store = FaultyStore { inner: etcd_store(endpoints), tally: tally.clone() };
-        let client = Client::with_store(options(endpoints), Arc::new(store)).expect("good options");
-        Self { lock: client.lock(name), tally, client, wire: None }
-    }
-
     /// A client whose faults are played at `door`.
-    pub fn behind(door: &Door, endpoints: &[String], name: &str) -> Self {
-        let Door::Wire(members) = door else { return Self::new(endpoints, name) };
+    pub fn new(door: &Door, endpoints: &[String], name: &str, pace: Pace) -> Self {
         let tally = Arc::<Tally>::default();
-        let wire = Wire::new(members, &tally);
-        let client = options(&wire.endpoints()).build().expect("good options");
-        Self { lock: client.lock(name), tally, client, wire: Some(wire) }
+        let options =
+            |endpoints: &[String]| ClientOptions::from_endpoints(endpoints).ttl(pace.ttl).request_timeout(pace.request);
+        let (client, wire) = match door {
+            Door::Store => {
+                let store = FaultyStore { inner: etcd_store(endpoints), tally: tally.clone() };
+                (Client::with_store(options(endpoints), Arc::new(store)), None)
+            }
+            Door::Wire(members) => {
+                let wire = Wire::new(members, &tally);
+                (options(&wire.endpoints()).build(), Some(wire))
+            }
+        };
+        let client = client.expect("good options");
+        Self { lock: client.lock(name), tally, client, wire }
     }
-}
-
-fn options(endpoints: &[String]) -> ClientOptions {
-    ClientOptions::from_endpoints(endpoints).ttl(TTL).request_timeout(REQUEST_TIMEOUT)
 }
 
 /// Sees who holds.
@@ -167,7 +180,7 @@ pub async fn leave_nothing(etcd: &EtcdStore, name: &str, parties: &[&Party]) {
     for party in parties {
         party.tally.settled().await;
     }
-    until(TTL + Duration::from_secs(2), "0 keys and 0 leases are left", || async {
+    until(STEADY.ttl + Duration::from_secs(2), "0 keys and 0 leases are left", || async {
         keys(etcd, name).await == 0 && leases(etcd, parties).await == 0
     })
     .await;

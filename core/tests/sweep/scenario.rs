@@ -6,7 +6,7 @@ use leasehold::{Guard, Lock, store::etcd::EtcdStore};
 use tokio::time::timeout;
 
 use crate::{
-    party::{Door, Party, Referee, TTL, answered, documented, keys, leave_nothing, until},
+    party::{CALM, Door, HASTY, Party, Referee, TTL, answered, documented, keys, leave_nothing, until},
     tally::{Kind, Planted},
 };
 
@@ -15,7 +15,7 @@ const SHORT: Duration = Duration::from_millis(60);
 /// A dead key of a living session is found at the next renewal, and deleted; a reply may be late in between.
 const SWEEP: Duration = Duration::from_secs(4);
 /// Attempts of a caller that wants the lock whatever happens. One fault can spoil one, and its loss another.
-const ATTEMPTS: usize = 4;
+pub const ATTEMPTS: usize = 4;
 
 /// How often the lock goes to the second client and back.
 const ROUNDS: usize = 2;
@@ -30,8 +30,8 @@ pub struct Seen {
 
 pub async fn play(ground: &Ground, name: &str, planted: Option<Planted>) -> Seen {
     let etcd = &ground.etcd;
-    let one = Party::behind(&ground.door, &ground.endpoints, name);
-    let two = Party::new(&ground.endpoints, name);
+    let one = Party::new(&ground.door, &ground.endpoints, name, HASTY);
+    let two = Party::new(&Door::Store, &ground.endpoints, name, CALM);
     if let Some(planted) = planted {
         one.tally.plant(planted);
     }
