@@ -24,6 +24,7 @@ build: ## Build everything.
 	@scripts/setup.sh build
 	cargo build --workspace --all-targets
 	bindings-node/build
+	bindings-python/build
 	@scripts/maven.sh package -Dmaven.test.skip=true
 
 lint: ## Check format, lints and documentation warnings (the first stages of `make test`).

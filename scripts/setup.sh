@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Gets what a machine needs to build, demonstrate or test leasehold. Quiet where nothing is to be done.
 #
-#   scripts/setup.sh build     a Rust toolchain, a C compiler for its linker, protoc, Node, a JDK and Maven
+#   scripts/setup.sh build     a Rust toolchain, a C compiler for its linker, protoc, Node, Python, a JDK and Maven
 #   scripts/setup.sh demo      the same, and an etcd or a way to build one
 #   scripts/setup.sh test      the same, and what only the tests use
 #   scripts/setup.sh --check   looks at all of it, changes nothing (`make doctor`)
@@ -135,7 +135,7 @@ has_node() { have node && have npm && at_least "$(version node --version)" 20.11
 has_jdk() { have javac && at_least "$(version javac -version)" 17; }
 has_maven() { have mvn; }
 has_strip() { have strip; }
-has_python() { have python3; }
+has_python() { have python3 && at_least "$(version python3 --version)" 3.10; }
 
 thing required "Rust $msrv or newer" has_rust none \
   "install it with rustup (rustup.rs), or run: rustup update stable"
@@ -155,13 +155,13 @@ if wants build test; then
   thing required "strip" has_strip "apt_install binutils" \
     "install binutils (Debian: apt-get install binutils, which make does itself if it may)"
 fi
+thing required "Python 3.10 or newer" has_python "apt_install python3" \
+  "install it (python.org; Debian 12: apt-get install python3, which make does itself if it may)"
 if wants demo test; then
   thing required "etcd, or Go to build one" has_etcd unpack_debian_etcd \
     "install Go (go.dev), put an etcd on the PATH, or name one in LEASEHOLD_ETCD"
 fi
 if wants test; then
-  thing required "Python 3" has_python "apt_install python3" \
-    "install it (Debian: apt-get install python3); the test summary uses its standard library"
   thing required "Go" has_go none \
     "install it (go.dev); the tests build etcd 3.5, 3.6 and 3.7 with it, once"
   thing optional "etcd 3.4" has_etcd_3_4 unpack_debian_etcd \

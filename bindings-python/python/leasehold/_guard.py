@@ -1,0 +1,94 @@
+"""What a guard says about itself, for the guards of threads and those of event loops."""
+
+from __future__ import annotations
+
+import warnings
+from typing import TYPE_CHECKING, TypeVar
+
+from leasehold._process import generation
+
+if TYPE_CHECKING:
+    from leasehold import _native
+
+G = TypeVar("G", bound="GuardBase")
+
+
+def claim(guard: G) -> G:
+    """Notes that the user has it. The last step of an acquire: Ctrl-C before it releases the lock."""
+    guard._is_claimed = True  # pyright: ignore[reportPrivateUsage] - of this module
+    return guard
+
+
+class GuardBase:
+    """A lock that is held. Whoever has the guard is the owner: any thread may use it."""
+
+    __slots__ = ("__weakref__", "_generation", "_is_claimed", "_native")
+
+    def __init__(self, native: _native.Guard) -> None:
+        """Guards come from locks."""
+        # Until the user has it, a guard that goes away (by Ctrl-C, say) releases its lock.
+        self._is_claimed = False
+        self._generation = generation()
+        self._native = native
+
+    @property
+    def name(self) -> str:
+        """The name of the lock, as it was asked for."""
+        return self._native.name
+
+    @property
+    def token(self) -> int:
+        """The fencing token: greater than that of every earlier owner of the name. Send it along with what you write."""
+        return self._native.token
+
+    @property
+    def sequence(self) -> int:
+        """Tells holds apart that share a token; 0 for this kind of lock."""
+        return self._native.sequence
+
+    @property
+    def key(self) -> str:
+        """The key in etcd that stands for this hold, namespace included."""
+        return self._native.key
+
+    @property
+    def lease(self) -> str:
+        """The id of the lease in etcd, in lower-case hexadecimal."""
+        return self._native.lease
+
+    @property
+    def held(self) -> bool:
+        """Whether the lock is certainly still held, by the local clock. Asks nobody; right also after a freeze."""
+        return self._native.is_held()
+
+    @property
+    def remaining(self) -> float:
+        """For how many seconds it is certainly still held if no renewal succeeds from now on; 0 if it is lost."""
+        return self._native.remaining()
+
+    @property
+    def _is_forked(self) -> bool:
+        return self._generation != generation()
+
+    def __repr__(self) -> str:
+        """For people."""
+        state = "released" if self._native.is_released() else "held" if self.held else "lost"
+        return f"<{type(self).__module__}.Guard {self.name!r} token={self.token} {state}>"
+
+    def __reduce__(self) -> str:
+        """Refuses: a copy would be a second owner."""
+        msg = "a guard stays in its process; send its token, or acquire the lock over there"
+        raise TypeError(msg)
+
+    def __del__(self) -> None:
+        """Warns of a guard that was forgotten. Whether the work that it protects is over, nobody knows: it stays held."""
+        if not getattr(self, "_is_claimed", False) or self._is_forked:
+            return
+        if self.held:
+            self._native.abandon()
+            warnings.warn(
+                f"{self!r} was never released: it stays held until its client is closed; use `with`, or release it",
+                ResourceWarning,
+                source=self,
+                stacklevel=2,
+            )

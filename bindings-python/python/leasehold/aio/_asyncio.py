@@ -1,0 +1,125 @@
+"""Operations on loops of asyncio, and of others with its interface (uvloop)."""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+import weakref
+from typing import TYPE_CHECKING, TypeVar, cast
+
+from leasehold import _native
+from leasehold._process import after_fork
+from leasehold.aio._host import MOST
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from leasehold._errors import LeaseholdError
+    from leasehold.aio._host import Canceller, Event
+
+T = TypeVar("T")
+
+# Not the loops' own: a loop that is forgotten takes its queue along, and guards that nobody took with it.
+_hosts: weakref.WeakKeyDictionary[asyncio.AbstractEventLoop, Host] = weakref.WeakKeyDictionary()
+
+
+def current() -> Host:
+    """The host of the running loop."""
+    loop = asyncio.get_running_loop()
+    host = _hosts.get(loop)
+    if host is None:
+        for other in [other for other in _hosts if other.is_closed()]:
+            del _hosts[other]
+        host = _hosts[loop] = Host(loop)
+    return host
+
+
+class Host:
+    """One loop's queue, and who waits for what is in it."""
+
+    def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
+        """Watches the queue's file descriptor for as long as the loop lives."""
+        self._tags = itertools.count(1)
+        self._handlers: dict[int, Callable[[object, LeaseholdError | None, bool], None]] = {}
+        self._queue = _native.Queue(True)
+        loop.add_reader(cast("int", self._queue.fd), self._drain)
+
+    async def run(self, call: _native.Call[T]) -> T:
+        """See `_host.Host`."""
+        future: asyncio.Future[T] = asyncio.get_running_loop().create_future()
+        waiting: asyncio.Future[T] | None = future
+
+        def complete(value: object, error: LeaseholdError | None, _is_last: bool) -> None:
+            if waiting is None or waiting.done():
+                return  # Cancelled: a guard that came nevertheless has no taker, which releases it.
+            if error is None:
+                waiting.set_result(cast("T", value))
+            else:
+                waiting.set_exception(error)
+
+        operation = self.subscribe(call, complete)
+        try:
+            return await future
+        except BaseException:
+            # A guard that came at the same moment must not live on in the traceback.
+            waiting = None
+            del future
+            _native.cancel(operation)
+            raise
+
+    def subscribe(
+        self, call: _native.Call[object], handler: Callable[[object, LeaseholdError | None, bool], None]
+    ) -> int:
+        """See `_host.Host`."""
+        tag = next(self._tags)
+        self._handlers[tag] = handler
+        return call.start(self._queue, tag)
+
+    def task(self) -> object:
+        """See `_host.Host`."""
+        return asyncio.current_task()
+
+    def event(self) -> Event:
+        """See `_host.Host`."""
+        return asyncio.Event()
+
+    def canceller(self) -> Canceller:
+        """See `_host.Host`."""
+        return _Canceller()
+
+    def _drain(self) -> None:
+        for tag, is_last, value, error in self._queue.drain(MOST):
+            handler = self._handlers.pop(tag) if is_last else self._handlers[tag]
+            try:
+                handler(value, cast("LeaseholdError | None", error), is_last)
+            except Exception as failed:  # noqa: BLE001 - it is the user's callback, and the others must be served
+                context = {"message": "a callback of leasehold failed", "exception": failed}
+                asyncio.get_running_loop().call_exception_handler(context)
+
+
+class _Canceller:
+    def __init__(self) -> None:
+        task = asyncio.current_task()
+        if task is None:
+            msg = "a lock that cancels its task needs one: run it in a task"
+            raise RuntimeError(msg)
+        self._task: asyncio.Task[object] | None = task
+        self._has_cancelled = False
+        # From Python 3.11 on, tasks count who cancelled them.
+        self._before: int = task.cancelling() if hasattr(task, "cancelling") else 0
+
+    def cancel(self) -> None:
+        if self._task is not None:
+            self._has_cancelled = True
+            self._task.cancel("the lock was lost")
+
+    def leave(self, error: BaseException | None) -> bool:
+        task, self._task = self._task, None
+        if task is None or not self._has_cancelled:
+            return False
+        others = task.uncancel() > self._before if hasattr(task, "uncancel") else False
+        return isinstance(error, asyncio.CancelledError) and not others
+
+
+# The parent's loops and descriptors: its selector shares them with the child, so they are left alone.
+after_fork(_hosts.clear)

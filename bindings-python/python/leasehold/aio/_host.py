@@ -1,0 +1,88 @@
+"""Event loops: how operations complete on them. One wake-up file descriptor for each loop that runs."""
+
+from __future__ import annotations
+
+import sys
+from typing import TYPE_CHECKING, Protocol, TypeVar
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from leasehold import _native
+    from leasehold._errors import LeaseholdError
+
+T = TypeVar("T")
+
+MOST = 256
+"""How many completions are handed out before the loop gets its turn."""
+
+
+class Event(Protocol):
+    """An event of the loop's own library."""
+
+    def is_set(self) -> bool:
+        """Whether it has happened."""
+        ...
+
+    def set(self) -> object:
+        """Makes it happen."""
+        ...
+
+    async def wait(self) -> object:
+        """Waits until it has happened."""
+        ...
+
+
+class Canceller(Protocol):
+    """Cancels what a task does inside a block."""
+
+    def cancel(self) -> None:
+        """Cancels it. Nothing once the block is left."""
+        ...
+
+    def leave(self, error: BaseException | None) -> bool:
+        """Leaves the block. Whether `error` is the cancellation that it asked for."""
+        ...
+
+
+class Host(Protocol):
+    """One event loop."""
+
+    async def run(self, call: _native.Call[T]) -> T:
+        """Starts an operation and waits for its result. Cancelled, it cancels the operation and does not wait for it."""
+        ...
+
+    def subscribe(
+        self, call: _native.Call[object], handler: Callable[[object, LeaseholdError | None, bool], None]
+    ) -> int:
+        """Starts an operation whose results `handler` takes on the loop. Returns its id, for cancelling it."""
+        ...
+
+    def task(self) -> object:
+        """The task that runs."""
+        ...
+
+    def event(self) -> Event:
+        """An event that is not set."""
+        ...
+
+    def canceller(self) -> Canceller:
+        """Cancels what the running task does from here on, if it is told to."""
+        ...
+
+
+def host() -> Host:
+    """The loop that runs.
+
+    Raises:
+        RuntimeError: none does, or one of another library.
+    """
+    # First: trio may run as a guest inside asyncio's loop. Whoever runs trio has imported it.
+    if "trio" in sys.modules:
+        from leasehold.aio import _trio  # noqa: PLC0415 - trio is optional
+
+        if _trio.is_running():
+            return _trio.current()
+    from leasehold.aio import _asyncio  # noqa: PLC0415 - programs with trio need not load asyncio
+
+    return _asyncio.current()

@@ -1,0 +1,117 @@
+"""Operations in runs of trio."""
+
+from __future__ import annotations
+
+import itertools
+from typing import TYPE_CHECKING, TypeVar, cast
+
+import outcome
+import trio
+
+from leasehold import _native
+from leasehold._logs import logger
+from leasehold.aio._host import MOST
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from leasehold._errors import LeaseholdError
+    from leasehold.aio._host import Canceller, Event
+
+T = TypeVar("T")
+
+_host: trio.lowlevel.RunVar[Host] = trio.lowlevel.RunVar("leasehold")
+
+
+def is_running() -> bool:
+    """Whether a task of trio runs."""
+    return trio.lowlevel.in_trio_task()
+
+
+def current() -> Host:
+    """The host of this run."""
+    try:
+        return _host.get()
+    except LookupError:
+        host = Host()
+        _host.set(host)
+        trio.lowlevel.spawn_system_task(host.serve, name="leasehold")
+        return host
+
+
+class Host:
+    """One run's queue, and who waits for what is in it."""
+
+    def __init__(self) -> None:
+        """Made inside a run."""
+        self._tags = itertools.count(1)
+        self._handlers: dict[int, Callable[[object, LeaseholdError | None, bool], None]] = {}
+        self._queue = _native.Queue(True)
+
+    async def serve(self) -> None:
+        """Hands out what completes, until the run ends."""
+        fd = cast("int", self._queue.fd)
+        try:
+            while True:
+                await trio.lowlevel.wait_readable(fd)
+                for tag, is_last, value, error in self._queue.drain(MOST):
+                    handler = self._handlers.pop(tag) if is_last else self._handlers[tag]
+                    try:
+                        handler(value, cast("LeaseholdError | None", error), is_last)
+                    except Exception:  # noqa: BLE001 - it is the user's callback, and the others must be served
+                        logger.exception("a callback failed")
+                # A guard among them would live until the next ones arrive.
+                value = None
+        finally:
+            self._queue.close()
+
+    async def run(self, call: _native.Call[T]) -> T:
+        """See `_host.Host`."""
+        task = trio.lowlevel.current_task()
+        waiting = True
+
+        def complete(value: object, error: LeaseholdError | None, _is_last: bool) -> None:
+            if waiting:  # Otherwise cancelled: a guard that came nevertheless has no taker, which releases it.
+                trio.lowlevel.reschedule(task, outcome.Value(value) if error is None else outcome.Error(error))
+
+        def abort(_raise_cancel: object) -> trio.lowlevel.Abort:
+            nonlocal waiting
+            waiting = False
+            _native.cancel(operation)
+            return trio.lowlevel.Abort.SUCCEEDED
+
+        operation = self.subscribe(call, complete)
+        return cast("T", await trio.lowlevel.wait_task_rescheduled(abort))
+
+    def subscribe(
+        self, call: _native.Call[object], handler: Callable[[object, LeaseholdError | None, bool], None]
+    ) -> int:
+        """See `_host.Host`."""
+        tag = next(self._tags)
+        self._handlers[tag] = handler
+        return call.start(self._queue, tag)
+
+    def task(self) -> object:
+        """See `_host.Host`."""
+        return trio.lowlevel.current_task()
+
+    def event(self) -> Event:
+        """See `_host.Host`."""
+        return trio.Event()
+
+    def canceller(self) -> Canceller:
+        """See `_host.Host`."""
+        return _Canceller()
+
+
+class _Canceller:
+    def __init__(self) -> None:
+        self._scope = trio.CancelScope()
+        self._scope.__enter__()
+
+    def cancel(self) -> None:
+        self._scope.cancel()
+
+    def leave(self, error: BaseException | None) -> bool:
+        kind, traceback = (None, None) if error is None else (type(error), error.__traceback__)
+        return bool(self._scope.__exit__(kind, error, traceback))

@@ -1,0 +1,99 @@
+//! An operation that is about to start: the same one blocks a thread or completes into a queue.
+
+use std::{
+    sync::{Mutex, PoisonError},
+    time::Duration,
+};
+
+use leasehold_bridge::{self as bridge, Code, Error, OpId, Result, Sink, Waiter, operation, panics};
+use pyo3::{prelude::*, types::PyType};
+
+use crate::{convert, errors, queue::Queue};
+
+/// How often a blocked thread looks for signals: Ctrl-C is answered within two of these.
+const SLICE: Duration = Duration::from_millis(50);
+
+type Start = Box<dyn FnOnce(Sink) -> OpId + Send>;
+
+/// An operation that is started once, by `block` or `start`.
+#[pyclass(frozen, module = "leasehold._native")]
+pub struct Call(Mutex<Option<Start>>);
+
+impl Call {
+    pub fn new(start: impl FnOnce(Sink) -> OpId + Send + 'static) -> Self {
+        Self(Mutex::new(Some(Box::new(start))))
+    }
+
+    fn begin(&self, sink: Sink) -> Result<OpId> {
+        let start = self.0.lock().unwrap_or_else(PoisonError::into_inner).take();
+        let start = start.ok_or_else(|| Error::new(Code::Internal, "a call was started twice, please report it"))?;
+        panics::catch(|| Ok(start(sink)))
+    }
+}
+
+#[pymethods]
+impl Call {
+    /// Starts it and waits for its result without the GIL. A signal whose handler raises cancels it: an acquire withdraws its
+    /// key, and a lock that was won at that moment is released, because nobody takes its guard.
+    fn block(&self, py: Python<'_>) -> PyResult<Py<PyAny>> {
+        let waiter = Waiter::new();
+        let id = self.begin(waiter.sink()).map_err(|error| errors::raise(py, error))?;
+        loop {
+            if let Some(result) = py.detach(|| waiter.wait_for(SLICE)) {
+                return convert::result(py, result);
+            }
+            if let Err(raised) = py.check_signals() {
+                operation::cancel(id);
+                py.detach(|| drop(waiter.wait_for(SLICE)));
+                return Err(raised);
+            }
+        }
+    }
+
+    /// Starts it; its result comes out of `queue` under `tag`. Returns its id, for `cancel`.
+    fn start(&self, py: Python<'_>, queue: &Queue, tag: u64) -> PyResult<u64> {
+        let id = self.begin(queue.sink(tag)).map_err(|error| errors::raise(py, error))?;
+        Ok(id.0)
+    }
+
+    /// For annotations: `Call[T]` brings a `T`.
+    #[classmethod]
+    fn __class_getitem__(class: &Bound<'_, PyType>, _item: &Bound<'_, PyAny>) -> Py<PyType> {
+        class.clone().unbind()
+    }
+}
+
+/// A way to cancel operations that were started with it, from any thread, before or after they were.
+#[pyclass(frozen, module = "leasehold")]
+pub struct Cancel(bridge::Cancel);
+
+impl Cancel {
+    pub fn token(&self) -> bridge::Cancel {
+        self.0.clone()
+    }
+}
+
+#[pymethods]
+impl Cancel {
+    #[new]
+    fn new() -> Self {
+        Self(bridge::Cancel::new())
+    }
+
+    /// Cancels everything that was or will be started with it: it raises `OperationCancelled`, unless it was done before.
+    fn cancel(&self) {
+        self.0.cancel();
+    }
+
+    /// Whether it was cancelled.
+    #[getter]
+    fn cancelled(&self) -> bool {
+        self.0.is_cancelled()
+    }
+}
+
+/// Cancels one operation. False if it is over, or was never started in this process.
+#[pyfunction]
+pub fn cancel(operation: u64) -> bool {
+    operation::cancel(OpId(operation))
+}

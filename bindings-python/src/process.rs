@@ -1,0 +1,35 @@
+//! What concerns the whole process: its logs, its end, and what lives in it.
+
+use std::time::Duration;
+
+use leasehold_bridge::{live as counters, logs, logs::Level, shutdown};
+use pyo3::prelude::*;
+
+use crate::{errors, queue::Queue};
+
+/// Closes every client, for at most `limit_ms`. Returns whether all were closed in time.
+#[pyfunction]
+pub fn close_all(py: Python<'_>, limit_ms: u64) -> bool {
+    py.detach(|| shutdown::close_all(Duration::from_millis(limit_ms)))
+}
+
+/// Sends log records of `level` (1 error to 5 trace) and worse to `queue` under `tag`.
+#[pyfunction]
+pub fn listen_to_logs(py: Python<'_>, level: u8, queue: &Queue, tag: u64) -> PyResult<()> {
+    let levels = [Level::Off, Level::Error, Level::Warn, Level::Info, Level::Debug];
+    let level = levels.get(usize::from(level)).copied().unwrap_or(Level::Trace);
+    logs::listen(level, queue.sink(tag)).map_err(|error| errors::raise(py, error))
+}
+
+/// Sends no more log records.
+#[pyfunction]
+pub fn stop_logs() {
+    logs::stop();
+}
+
+/// How many clients, guards, operations and queues there are.
+#[pyfunction]
+pub fn live() -> (u64, u64, u64, u64) {
+    let live = counters::count();
+    (live.clients, live.guards, live.operations, live.queues)
+}
