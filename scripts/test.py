@@ -51,6 +51,7 @@ STAGES = [
     Stage("workspace", "tests", ["cargo", "test", "--workspace", "--no-fail-fast", "--", "--show-output"]),
     # With operations that echo, panic and never answer.
     Stage("bridge", "tests", ["cargo", "test", "-p", "leasehold-bridge", "--features", "testing", "--no-fail-fast"]),
+    Stage("node", "tests", ["bindings-node/test"]),
     Stage("conformance", "tests", ["tests/conformance/play", "--version", "3.7"]),
     # Optimised builds of their own: seeds and states by the thousand, and faults planted in a copy.
     Stage("simulation", "check", ["cargo", "run", "--profile", "sim", "-p", "leasehold-sim", "--", "--seeds", "4000"]),

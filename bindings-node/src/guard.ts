@@ -89,6 +89,11 @@ export class Guard extends EventEmitter<GuardEvents> {
     return this.#handle.remaining
   }
 
+  /** Why the lock is not held any more; undefined while it is, and if it was released in time. Asks nobody. */
+  get lostReason(): LostReason | undefined {
+    return (this.#handle.lostReason as LostReason | null) ?? undefined
+  }
+
   /**
    * Aborts when the lock is lost, with a `LostError` as its reason: give it to whatever works under the lock. Never aborts
    * after a release.

@@ -71,6 +71,7 @@ export interface GuardHandle {
   readonly lease: string
   readonly held: boolean
   readonly remaining: number
+  readonly lostReason: string | null
   release(tag: number): number
   extend(tag: number, span: number): number
   put(tag: number, key: Uint8Array, value: Uint8Array): number

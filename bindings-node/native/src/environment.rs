@@ -41,6 +41,16 @@ pub(crate) struct Shared {
     is_worker: bool,
 }
 
+/// Why a guard is dropped that still holds.
+pub(crate) enum Leaving {
+    /// It was garbage collected.
+    Forgotten,
+    /// The main environment is torn down. What was to be released is, by [`Environment::exit`].
+    ProcessEnds,
+    /// A worker is torn down, while its process lives on.
+    WorkerEnds,
+}
+
 /// A client that was not closed yet, as far as we know.
 struct Open {
     client: Weak<Client>,
@@ -64,9 +74,13 @@ impl Shared {
         self.acquiring.borrow_mut().remove(&tag)
     }
 
-    /// Whether this environment has ended: what is dropped now was not forgotten.
-    pub(crate) fn is_over(&self) -> bool {
-        self.is_over.get()
+    /// What is dropped while it holds, and why.
+    pub(crate) fn leaving(&self) -> Leaving {
+        match (self.is_over.get(), self.is_worker) {
+            (false, _) => Leaving::Forgotten,
+            (true, false) => Leaving::ProcessEnds,
+            (true, true) => Leaving::WorkerEnds,
+        }
     }
 
     /// Forgets clients that are gone. Returns the others.

@@ -6,7 +6,11 @@ use leasehold_bridge::{Client, Guard, client::milliseconds, guard::TxnOp};
 use napi::bindgen_prelude::{BigInt, Uint8Array};
 use napi_derive::napi;
 
-use crate::{enter, environment::Shared, number};
+use crate::{
+    enter,
+    environment::{Leaving, Shared},
+    number,
+};
 
 /// A guard. Every operation completes under the tag that is its first parameter, and returns what cancels it.
 #[napi]
@@ -91,6 +95,12 @@ impl GuardHandle {
         enter(|| self.with(|guard| (guard.remaining().as_secs_f64() * 1000.0).floor()))
     }
 
+    /// Why the lock is not held any more; nothing while it is, and if it was released in time.
+    #[napi(getter)]
+    pub fn lost_reason(&self) -> Result<Option<&'static str>, napi::Error<&'static str>> {
+        enter(|| self.with(|guard| guard.loss_reason().map(|reason| reason.name())))
+    }
+
     /// Brings nothing.
     #[napi]
     pub fn release(&self, tag: f64) -> Result<f64, napi::Error<&'static str>> {
@@ -134,18 +144,23 @@ impl GuardHandle {
 }
 
 impl Drop for GuardHandle {
-    /// Collected. A guard that was released or lost is done with; one that still holds was forgotten, and whether the work that
-    /// it protects is over, nobody knows: it stays held, and renewed, until its client is closed.
+    /// A guard that was released or lost is done with. One that still holds and was forgotten stays held, and renewed, until
+    /// its client is closed: whether the work that it protects is over, nobody knows.
     fn drop(&mut self) {
         let Some(guard) = self.guard.take() else { return };
-        if guard.is_held() && !self.shared.is_over() {
-            tracing::warn!(
+        if !guard.is_held() {
+            return;
+        }
+        match self.shared.leaving() {
+            Leaving::WorkerEnds => return,
+            Leaving::ProcessEnds => {}
+            Leaving::Forgotten => tracing::warn!(
                 name = guard.name(),
                 "a guard was garbage collected while it held its lock, which stays locked until its client is closed; \
                  release guards in `finally`, or use withLock"
-            );
-            guard.abandon();
-            std::mem::forget(self.client.take());
+            ),
         }
+        guard.abandon();
+        std::mem::forget(self.client.take());
     }
 }

@@ -1,0 +1,3 @@
+/** The module for `import`; see index.mts. */
+
+export * from './nest.js'

@@ -1,0 +1,336 @@
+/** The lock through the public API, on a real etcd: acquire, guard, scope, queue, events. */
+
+import { once } from 'node:events'
+import { describe, expect, test } from 'vitest'
+import { Client, type LeaseholdError, LostError } from '../dist/index.mjs'
+import { code, endpoint, failure, keys, name, open, until } from './support'
+
+describe('acquire', () => {
+  test('a guard knows its hold', async () => {
+    const [client, lock] = [open(), name()]
+    const guard = await client.acquire(lock)
+    expect(guard.name).toBe(lock)
+    expect(guard.token).toBeTypeOf('bigint')
+    expect(guard.sequence).toBe(0n)
+    expect(guard.key.startsWith(`${lock}/${guard.lease}`)).toBe(true)
+    expect(guard.held).toBe(true)
+    expect(guard.remaining).toBeGreaterThan(3_000)
+    expect(guard.remaining).toBeLessThanOrEqual(5_000)
+    expect(await keys(lock)).toEqual([guard.key])
+    await guard.release()
+    expect(guard.held).toBe(false)
+    expect(guard.remaining).toBe(0)
+    expect(await keys(lock)).toEqual([])
+    expect(await code(guard.release())).toBe('NOT_HELD')
+  })
+
+  test('first come, first served, with growing tokens, across clients', async () => {
+    const lock = name()
+    const first = await open().acquire(lock)
+    const order: number[] = []
+    const client = open()
+    const waiting: Promise<bigint>[] = []
+    for (let turn = 0; turn < 5; turn += 1) {
+      const acquired = client.acquire(lock).then(async (guard) => {
+        order.push(turn)
+        await guard.release()
+        return guard.token
+      })
+      waiting.push(acquired)
+      await until(async () => (await client.queue(lock)).length === turn + 2, 'it queues')
+    }
+    await first.release()
+    const tokens = await Promise.all(waiting)
+    expect(order).toEqual([0, 1, 2, 3, 4])
+    expect([first.token, ...tokens].toSorted((a, b) => Number(a - b))).toEqual([first.token, ...tokens])
+  })
+
+  test('a try leaves nothing, a limit is kept', async () => {
+    const [client, lock] = [open(), name()]
+    const guard = await client.acquire(lock)
+    expect(await open().tryAcquire(lock)).toBeNull()
+    const begun = performance.now()
+    const error = await failure(open().acquire(lock, { wait: 200 }))
+    expect(error).toMatchObject({ code: 'ERR_LEASEHOLD_NOT_ACQUIRED', number: 10, name: 'NotAcquiredError' })
+    expect(performance.now() - begun).toBeGreaterThan(190)
+    expect(await keys(lock)).toEqual([guard.key])
+    await guard.release()
+    const won = await client.tryAcquire(lock)
+    expect(won?.held).toBe(true)
+  })
+
+  test('without renewal it ends at its TTL', async () => {
+    const [client, lock] = [open(), name()]
+    const guard = await client.acquire(lock, { ttl: 2_000, renew: false })
+    const begun = performance.now()
+    await guard.extend(3_000)
+    const [reason] = await once(guard, 'lost')
+    expect(reason).toBe('EXPIRED')
+    expect(performance.now() - begun).toBeGreaterThan(2_500)
+    expect(guard.held).toBe(false)
+  })
+
+  test('what is wrong is said, and nothing is done', async () => {
+    const client = open()
+    const wrong = (act: () => unknown) => expect(act).toThrowError(expect.objectContaining({ number: 20 }))
+    wrong(() => new Client('http://127.0.0.1:1', { ttl: 1 }))
+    wrong(() => new Client('ftp://127.0.0.1:1'))
+    wrong(() => new Client([]))
+    wrong(() => new Client(7 as never))
+    wrong(() => new Client('http://127.0.0.1:1', { password: 'x' }))
+    wrong(() => new Client('http://127.0.0.1:1', { tll: 5_000 } as never))
+    wrong(() => new Client('http://127.0.0.1:1', null as never))
+    for (const lock of ['', 'a\0b', 'x'.repeat(1025), '\ud800', 7, undefined]) {
+      expect(await code(client.acquire(lock as never))).toBe('INVALID_ARGUMENT')
+    }
+    for (const options of [
+      { ttl: 1 },
+      { ttl: -1 },
+      { ttl: Number.NaN },
+      { ttl: '5s' },
+      { wait: -1 },
+      { timeout: 5 },
+      { signal: {} },
+      null,
+      7,
+    ]) {
+      expect(await code(client.acquire('/a', options as never)), JSON.stringify(options)).toBe('INVALID_ARGUMENT')
+    }
+    expect(await code(client.tryAcquire('/a', { wait: 5 } as never))).toBe('INVALID_ARGUMENT')
+    expect(await code(client.withLock('/a', {}, undefined as never))).toBe('INVALID_ARGUMENT')
+    expect(await code(client.forceRelease('/a', 5 as never))).toBe('INVALID_ARGUMENT')
+    expect(await code(client.forceRelease('/a', 1n << 70n))).toBe('NOT_HELD')
+  })
+
+  test('an etcd that is not there is said so, with a stack that leads here', async () => {
+    const client = new Client('http://127.0.0.1:1', { requestTimeout: 300 })
+    const error = (await failure(client.ping())) as LeaseholdError
+    expect(error.code).toBe('ERR_LEASEHOLD_UNAVAILABLE')
+    expect(error.stack).toMatch(/^UnavailableError: [\s\S]*lock\.test\.ts/)
+    await client.close()
+  })
+})
+
+describe('guard', () => {
+  test('writes only while it holds', async () => {
+    const [client, lock] = [open(), name()]
+    const guard = await client.acquire(lock)
+    const key = `${lock}-data`
+    expect(await guard.put(key, 'ä')).toBeTypeOf('bigint')
+    const { values, deleted } = await guard.txn([
+      { get: key },
+      { put: `${key}2`, value: new Uint8Array([0, 255]) },
+      { get: `${key}2` },
+      { delete: key },
+      { get: key },
+    ])
+    expect(values).toEqual([Buffer.from('ä'), Buffer.from([0, 255]), null])
+    expect(deleted).toBe(1)
+    expect(await guard.delete(`${key}2`)).toBe(true)
+    expect(await guard.delete(`${key}2`)).toBe(false)
+    await open().forceRelease(lock, guard.token)
+    expect(await code(guard.put(key, 'late'))).toBe('LOST')
+    expect(await keys(key)).toEqual([])
+  })
+
+  test('a loss is an event, a signal and an error, each once', async () => {
+    const [client, lock] = [open(), name()]
+    const guard = await client.acquire(lock)
+    const reasons: string[] = []
+    guard.on('lost', (reason) => reasons.push(reason))
+    const { signal } = guard
+    await open().forceRelease(lock, guard.token)
+    await until(() => signal.aborted, 'the signal aborts')
+    expect(signal.reason).toBeInstanceOf(LostError)
+    expect(signal.reason).toMatchObject({ code: 'ERR_LEASEHOLD_LOST', reason: 'KEY_DELETED' })
+    expect(guard.lostReason).toBe('KEY_DELETED')
+    expect(reasons).toEqual(['KEY_DELETED'])
+    expect(await failure(guard.release())).toMatchObject({ code: 'ERR_LEASEHOLD_LOST', reason: 'KEY_DELETED' })
+    // Who asks late is told, too.
+    const [late] = await once(await lose(client), 'lost')
+    expect(late).toBe('KEY_DELETED')
+  })
+
+  test('a release is no loss', async () => {
+    const guard = await open().acquire(name())
+    const { signal } = guard
+    guard.on('lost', () => expect.unreachable())
+    await guard.release()
+    await open().ping()
+    expect(signal.aborted).toBe(false)
+    expect(guard.lostReason).toBeUndefined()
+  })
+
+  test('a closed client loses its guards and ends its waiters', async () => {
+    const [client, lock] = [open(), name()]
+    const guard = await client.acquire(lock)
+    const waiting = code(client.acquire(lock))
+    await until(async () => (await client.queue(lock)).length === 2, 'it queues')
+    await client.close()
+    await client.close()
+    expect(await waiting).toBe('CLOSED')
+    expect(await failure(guard.release())).toMatchObject({ reason: 'CLIENT_CLOSED' })
+    expect(await code(client.acquire(lock))).toBe('CLOSED')
+    expect(await keys(lock)).toEqual([])
+  })
+
+  test('what a listener throws is its own business', async () => {
+    const [client, lock] = [open(), name()]
+    const [guard, other] = [await client.acquire(lock), await client.acquire(`${lock}2`)]
+    const thrown: unknown[] = []
+    const original = process.listeners('uncaughtException')
+    process.removeAllListeners('uncaughtException')
+    process.on('uncaughtException', (error) => thrown.push(error))
+    guard.on('lost', () => {
+      throw new Error('mine')
+    })
+    await client.forceRelease(lock, guard.token)
+    await until(() => thrown.length === 1, 'it is thrown')
+    process.removeAllListeners('uncaughtException')
+    for (const listener of original) process.on('uncaughtException', listener)
+    await other.release()
+  })
+})
+
+/** A guard that was lost without anybody listening. */
+async function lose(client: Client) {
+  const guard = await client.acquire(name())
+  await client.forceRelease(guard.name, guard.token)
+  await until(() => !guard.held, 'it is lost')
+  return guard
+}
+
+describe('withLock', () => {
+  test('brings the value, and releases', async () => {
+    const [client, lock] = [open(), name()]
+    expect(
+      await client.withLock(lock, { wait: 1_000 }, async (guard) => {
+        expect(guard.held).toBe(true)
+        return await keys(lock)
+      }),
+    ).toHaveLength(1)
+    expect(await client.withLock(lock, () => 7)).toBe(7)
+    expect(await keys(lock)).toEqual([])
+  })
+
+  test('throws what its callback throws, and releases', async () => {
+    const [client, lock] = [open(), name()]
+    const mine = new Error('mine')
+    expect(await failure(client.withLock(lock, () => Promise.reject(mine)))).toBe(mine)
+    expect(
+      await failure(
+        client.withLock(lock, () => {
+          throw mine
+        }),
+      ),
+    ).toBe(mine)
+    expect(await keys(lock)).toEqual([])
+  })
+
+  test('tells of a loss, unless its callback failed', async () => {
+    const [client, lock] = [open(), name()]
+    const lost = client.withLock(lock, async (guard) => {
+      await client.forceRelease(lock, guard.token)
+      await once(guard.signal, 'abort')
+    })
+    expect(await failure(lost)).toMatchObject({ code: 'ERR_LEASEHOLD_LOST', reason: 'KEY_DELETED' })
+    const failed = client.withLock(lock, async (guard) => {
+      await client.forceRelease(lock, guard.token)
+      await once(guard.signal, 'abort')
+      guard.signal.throwIfAborted()
+    })
+    expect(await failure(failed)).toBeInstanceOf(LostError)
+  })
+
+  test('a callback may release by itself', async () => {
+    const [client, lock] = [open(), name()]
+    expect(
+      await client.withLock(lock, async (guard) => {
+        await guard.release()
+        return 'early'
+      }),
+    ).toBe('early')
+  })
+
+  test('inside itself it says so instead of hanging', async () => {
+    const [client, lock] = [open(), name()]
+    await client.withLock(lock, async () => {
+      expect(await code(client.withLock(lock, () => {}))).toBe('WOULD_DEADLOCK')
+      await client.withLock(`${lock}/other`, async () => {
+        await Promise.resolve()
+        expect(await code(client.withLock(lock, () => {}))).toBe('WOULD_DEADLOCK')
+      })
+    })
+    // Side by side is no nesting, and neither is after it.
+    await Promise.all([1, 2, 3].map(() => client.withLock(lock, () => {})))
+    let after: Promise<number> | undefined
+    await client.withLock(lock, (guard) => {
+      after = once(guard, 'never', { signal: AbortSignal.timeout(50) })
+        .catch(() => {})
+        .then(() => client.withLock(lock, () => 1))
+    })
+    expect(await after).toBe(1)
+  })
+})
+
+describe('dispose', () => {
+  test('a guard and a client end with their block', async () => {
+    const lock = name()
+    {
+      await using client = new Client(endpoint)
+      await using guard = await client.acquire(lock)
+      expect(guard.held).toBe(true)
+      await using released = await client.acquire(`${lock}2`)
+      await released.release()
+    }
+    expect(await keys(lock)).toEqual([])
+  })
+})
+
+describe('client', () => {
+  test('lists a queue', async () => {
+    const lock = name()
+    const [a, b] = [open({ identity: 'a' }), open({ identity: 'b' })]
+    const guard = await a.acquire(lock)
+    const waiting = b.acquire(lock)
+    await until(async () => (await a.queue(lock)).length === 2, 'it queues')
+    const [holder, waiter] = await a.queue(lock)
+    expect(holder).toMatchObject({
+      identity: 'a',
+      token: guard.token,
+      lease: guard.lease,
+      pid: process.pid,
+      foreign: false,
+    })
+    expect(waiter).toMatchObject({ identity: 'b' })
+    await guard.release()
+    await (await waiting).release()
+  })
+
+  test('tells of its session', async () => {
+    const client = open()
+    const states: unknown[] = []
+    client.on('state', (state) => states.push(state))
+    const guard = await client.acquire(name())
+    await client.close()
+    await until(() => states.length > 0, 'a state comes')
+    expect(states.at(-1)).toEqual({ state: 'lost', reason: 'CLIENT_CLOSED' })
+    expect(guard.held).toBe(false)
+  })
+
+  test('has a namespace', async () => {
+    const [client, lock] = [open({ namespace: '/space' }), name()]
+    const guard = await client.acquire(lock)
+    expect(guard.key.startsWith(`/space${lock}/`)).toBe(true)
+    expect(await keys(`/space${lock}`)).toEqual([guard.key])
+  })
+
+  test('works without a server, and in a memory of one name', async () => {
+    const [a, b] = [new Client('memory://one'), new Client('memory://one')]
+    const guard = await a.acquire('/lock')
+    expect(await b.tryAcquire('/lock')).toBeNull()
+    await guard.release()
+    expect(await b.tryAcquire('/lock')).not.toBeNull()
+    await Promise.all([a.close(), b.close()])
+  })
+})

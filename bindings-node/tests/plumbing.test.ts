@@ -1,0 +1,97 @@
+/** What lies between JavaScript and the core, without a server: completions, failures, panics, collection, logs. */
+
+import { subscribe } from 'node:diagnostics_channel'
+import { createRequire } from 'node:module'
+import { describe, expect, test } from 'vitest'
+import { Client, LeaseholdError, type LogRecord, setLogLevel } from '../dist/index.mjs'
+import { code, failure, name, run, until } from './support'
+
+const require = createRequire(import.meta.url)
+const { operations } = require('../dist/operations.js')
+const { native } = require('../dist/native.js')
+const { toError } = require('../dist/errors.js')
+
+/** Native code of this platform that was built for users lacks what this file needs. */
+const hasTestOperations = typeof native.alive === 'function'
+
+describe.runIf(hasTestOperations)('operations', () => {
+  const { environment } = operations()
+  const start = (begin: (tag: number) => number, signal?: AbortSignal) => operations().run(begin, signal)
+
+  test('a completion reaches its promise, thousands at once too', async () => {
+    const texts = Array.from({ length: 5_000 }, (_, index) => `ä${index}`)
+    expect(await Promise.all(texts.map((text) => start((tag) => environment.testEcho(tag, text))))).toEqual(texts)
+  })
+
+  test('every error number has its class and its code', async () => {
+    const numbers = [10, 11, 12, 13, 14, 20, 21, 22, 30, 31, 32, 33, 34, 35, 36, 99]
+    const names = new Set<string>()
+    for (const number of numbers) {
+      const error = (await failure(start((tag) => environment.testFail(tag, number)))) as LeaseholdError
+      expect(error).toBeInstanceOf(LeaseholdError)
+      expect(error.number).toBe(number)
+      expect(error.code).toMatch(/^ERR_LEASEHOLD_[A-Z_]+$/)
+      expect(error.name).toMatch(/Error$/)
+      names.add(error.name)
+    }
+    expect(names.size).toBe(numbers.length)
+    // One of a later core keeps its code.
+    expect(toError({ number: 77, code: 'LATER', message: 'x' })).toMatchObject({ code: 'ERR_LEASEHOLD_LATER' })
+  })
+
+  test('a panic is an error, wherever it happens', async () => {
+    for (const stage of [0, 1, 2]) {
+      expect(await code(start((tag) => environment.testPanic(tag, stage)))).toBe('INTERNAL')
+    }
+    expect(await start((tag) => environment.testEcho(tag, 'alive'))).toBe('alive')
+  })
+
+  test('what never answers is aborted', async () => {
+    for (let time = 0; time < 300; time += 1) {
+      const signal = AbortSignal.timeout(time % 4)
+      expect(await failure(start((tag) => environment.testNever(tag), signal))).toBe(signal.reason)
+    }
+    expect(native.alive().operations).toBeLessThan(5)
+  })
+})
+
+describe('logs', () => {
+  test('go to a diagnostics channel, from the level that was asked for', async () => {
+    const records: LogRecord[] = []
+    subscribe('leasehold:log', (record) => records.push(record as LogRecord))
+    setLogLevel('trace')
+    const client = new Client('memory://logs')
+    const guard = await client.acquire(name())
+    await guard.release()
+    await client.close()
+    const wrong = new Client('http://127.0.0.1:1', { requestTimeout: 100 })
+    await failure(wrong.ping())
+    await until(() => records.length > 0, 'a record comes')
+    for (const record of records) {
+      expect(record).toMatchObject({ target: expect.stringMatching(/^leasehold/), message: expect.any(String) })
+      expect(['error', 'warn', 'info', 'debug', 'trace']).toContain(record.level)
+    }
+    setLogLevel('off')
+    expect(() => setLogLevel('loud' as never)).toThrowError(/off, error, warn/)
+  })
+})
+
+describe('collection', () => {
+  test('cycles leave nothing behind', async () => {
+    const count = process.env['LEASEHOLD_FULL'] === '1' ? 10_000 : 1_500
+    const { out, errors } = await run('cycles-gc.mjs', [name(), String(count)])
+    expect(errors).toBe('')
+    const { before, after } = JSON.parse(out)
+    console.log({ count, before, after })
+    const { rss: rssBefore, ...countsBefore } = before
+    const { rss: rssAfter, ...countsAfter } = after
+    expect(countsAfter).toEqual(countsBefore)
+    expect(rssAfter - rssBefore).toBeLessThan(16 * 1024)
+  }, 300_000)
+
+  test('a guard that was forgotten stays held, is told of, and ends with its client or its process', async () => {
+    const { code, out, errors } = await run('forgets-gc.mjs', [name()])
+    expect({ code, errors }).toEqual({ code: 0, errors: '' })
+    expect(JSON.parse(out)).toEqual({ queued: 1, warned: true, afterClose: 0 })
+  })
+})

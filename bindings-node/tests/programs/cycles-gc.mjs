@@ -1,0 +1,55 @@
+/** Many cycles of a lock, in every way there is; prints what the process has before and after. */
+
+import { readdirSync, readFileSync } from 'node:fs'
+import { createRequire } from 'node:module'
+import { setTimeout as pause } from 'node:timers/promises'
+import { Client } from '../../dist/index.mjs'
+
+const [endpoint, lock, count] = process.argv.slice(2)
+const { native } = createRequire(import.meta.url)('../../dist/native.js')
+const client = new Client(endpoint, { ttl: 30_000 })
+client.on('state', () => {})
+
+async function cycles(number) {
+  for (let cycle = 0; cycle < number; cycle += 1) {
+    const controller = new AbortController()
+    const guard = await client.acquire(lock, { signal: controller.signal })
+    if (cycle % 4 === 0) guard.on('lost', () => {})
+    if (cycle % 8 === 0) guard.signal
+    if (cycle % 16 === 0) {
+      const waiting = client.acquire(lock, { signal: controller.signal }).catch(() => {})
+      controller.abort()
+      await waiting
+    }
+    if (cycle % 32 === 0) await client.acquire(lock, { wait: 1 }).catch(() => {})
+    await guard.release()
+    if (cycle % 4 === 1) await client.withLock(lock, () => {})
+    if (cycle % 256 === 0) {
+      const other = new Client(endpoint)
+      await other.tryAcquire(`${lock}/other`)
+      await other.close()
+    }
+  }
+}
+
+/** What there is when nothing is under way. */
+async function look() {
+  for (let time = 0; time < 3; time += 1) {
+    globalThis.gc()
+    await pause(20)
+  }
+  const status = readFileSync('/proc/self/status', 'utf8')
+  return {
+    rss: Number(/VmRSS:\s+(\d+)/.exec(status)[1]),
+    threads: Number(/Threads:\s+(\d+)/.exec(status)[1]),
+    fds: readdirSync('/proc/self/fd').length,
+    ...native.alive(),
+  }
+}
+
+await cycles(Number(count) / 10)
+const before = await look()
+await cycles(Number(count))
+const after = await look()
+await client.close()
+console.log(JSON.stringify({ before, after }))
