@@ -41,7 +41,8 @@ gen: ## Write generated files anew; `make gen CHECK=1` only says which are stale
 
 bench: ## Measure against raw etcd calls, data on disk and in memory, and every language against Rust; ARGS="--help" tells more.
 	@scripts/setup.sh demo
-	@cargo build --release -p leasehold-bench --features echo
+	@cargo build --release -p leasehold-bench --features echo -p leasehold-node
+	@bindings-node/build
 	@cargo run --release -p leasehold-bench --features echo -- $(ARGS)
 
 conformance: ## Play the conformance scenarios; ARGS="…" goes to the runner.

@@ -52,6 +52,8 @@ export interface Ran {
   code: number | null
   signal: string | null
   took: number
+  /** From its last word to its end. */
+  lingered: number
   out: string
   errors: string
 }
@@ -65,9 +67,10 @@ export function run(
   const started = performance.now()
   const words = ['--expose-gc', join(programs, program), options.endpoint ?? endpoint, ...args]
   const child = spawn(options.node ?? process.execPath, words, { timeout: 120_000 })
-  let [out, errors] = ['', '']
+  let [out, errors, spoken] = ['', '', started]
   child.stdout.setEncoding('utf8').on('data', (text: string) => {
     out += text
+    spoken = performance.now()
     options.heard?.(text)
   })
   child.stderr.setEncoding('utf8').on('data', (text: string) => {
@@ -75,7 +78,10 @@ export function run(
   })
   return new Promise((resolve, reject) => {
     child.once('error', reject)
-    child.once('close', (code, signal) => resolve({ code, signal, took: performance.now() - started, out, errors }))
+    child.once('close', (code, signal) => {
+      const now = performance.now()
+      resolve({ code, signal, took: now - started, lingered: now - spoken, out, errors })
+    })
   })
 }
 
