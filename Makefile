@@ -23,6 +23,7 @@ test: ## Set up what is needed and run every check and test; the last line count
 build: ## Build everything.
 	@scripts/setup.sh build
 	cargo build --workspace --all-targets
+	@$(MAKE) --silent -C ffi-c
 	bindings-node/build
 	bindings-python/build
 	@scripts/maven.sh package -Dmaven.test.skip=true

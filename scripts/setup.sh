@@ -129,6 +129,7 @@ has_protoc() {
   rm -rf "$work"
   return "$status"
 }
+has_jansson() { echo '#include <jansson.h>' | cc -E - >/dev/null 2>&1; }
 has_go() { have go; }
 has_node() { have node && have npm && at_least "$(version node --version)" 20.11; }
 # A runtime alone has no compiler.
@@ -152,6 +153,8 @@ if wants build test; then
     "install one (Debian: apt-get install openjdk-17-jdk-headless, which make does itself if it may)"
   thing required "Maven" has_maven "apt_install maven" \
     "install it (Debian: apt-get install maven, which make does itself if it may)"
+  thing optional "jansson" has_jansson "apt_install libjansson-dev" \
+    "install it (Debian: apt-get install libjansson-dev); without it the programs in C that speak JSON are not built"
   thing required "strip" has_strip "apt_install binutils" \
     "install binutils (Debian: apt-get install binutils, which make does itself if it may)"
 fi

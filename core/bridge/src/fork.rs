@@ -15,6 +15,8 @@ use leasehold::{
     process::{self, Process},
 };
 
+pub use leasehold::process::PerProcess;
+
 use crate::{handles, live};
 
 /// Watches for forks from now on. Called by everything that makes state which a fork could harm.

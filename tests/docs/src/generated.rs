@@ -1,4 +1,4 @@
-//! The parts of pages that a program writes, between `<!-- generated: name -->` and `<!-- end -->`.
+//! What a program writes: the parts of pages between `<!-- generated: name -->` and `<!-- end -->`, and the header for C.
 
 use std::{fmt::Write as _, fs, io};
 
@@ -20,25 +20,42 @@ const PARTS: [Part; 2] = [
     Part { page: "docs/errors.md", name: "reasons", text: reasons },
 ];
 
-/// Brings every generated part up to date, or, with `check`, only looks. Returns the pages that were stale.
+/// The header that the entry points of `ffi-c` are.
+const HEADER: &str = "include/leasehold.h";
+
+/// Brings every generated part up to date, or, with `check`, only looks. Returns the files that were stale.
 pub fn update(check: bool) -> io::Result<Vec<&'static str>> {
     let mut stale = Vec::new();
+    let mut renew = |name: &'static str, old: &str, new: String| {
+        if new == old {
+            return Ok(());
+        }
+        stale.push(name);
+        if check { Ok(()) } else { fs::write(pages::root().join(name), new) }
+    };
+    renew(HEADER, &fs::read_to_string(pages::root().join(HEADER))?, header()?)?;
     for part in &PARTS {
-        let path = pages::root().join(part.page);
-        let old = fs::read_to_string(&path)?;
+        let old = fs::read_to_string(pages::root().join(part.page))?;
         let new = replace(&old, part.name, &(part.text)()).ok_or_else(|| {
             let message = format!("{} has no part <!-- generated: {} --> … {END}", part.page, part.name);
             io::Error::new(io::ErrorKind::InvalidData, message)
         })?;
-        if new != old {
-            stale.push(part.page);
-            if !check {
-                fs::write(&path, new)?;
-            }
-        }
+        renew(part.page, &old, new)?;
     }
     stale.dedup();
     Ok(stale)
+}
+
+/// `include/leasehold.h`, as `ffi-c/cbindgen.toml` says.
+fn header() -> io::Result<String> {
+    let crate_folder = pages::root().join("ffi-c");
+    let wrong =
+        |error: &dyn std::fmt::Display| io::Error::new(io::ErrorKind::InvalidData, format!("{HEADER}: {error}"));
+    let config = cbindgen::Config::from_file(crate_folder.join("cbindgen.toml")).map_err(|error| wrong(&error))?;
+    let bindings = cbindgen::generate_with_config(crate_folder, config).map_err(|error| wrong(&error))?;
+    let mut text = Vec::new();
+    bindings.write(&mut text);
+    String::from_utf8(text).map_err(|error| wrong(&error))
 }
 
 /// `page` with the part `name` replaced; `None` where it has no such part.

@@ -9,6 +9,7 @@ use leasehold::{
 
 use super::{Completion, Sink, wake::WakeFd};
 use crate::{
+    fork,
     live::{self, Counted},
     logs, operation, panics,
     sync::{Condvar, Mutex, deadline, lock, wait_until},
@@ -81,6 +82,14 @@ impl Queue {
             Wake::Fd(fd) => Some(fd.as_raw()),
             Wake::Nothing | Wake::Call(_) => None,
         }
+    }
+
+    /// Refuses the queue of a parent process, which brings nothing here: no operation must be started into it.
+    ///
+    /// # Errors
+    /// [`Code::Forked`].
+    pub fn check_process(&self) -> Result<()> {
+        if self.is_ours() { Ok(()) } else { Err(fork::error("completion queue")) }
     }
 
     /// Where the results of an operation go that the host knows by `tag`.

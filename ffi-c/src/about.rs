@@ -1,0 +1,94 @@
+//! What this library is, and how much of it lives.
+
+use std::{
+    ffi::{CString, c_char},
+    mem::size_of,
+    ptr,
+    time::Duration,
+};
+
+use leasehold_bridge::{Code, Error, VERSION, client::milliseconds, live, shutdown};
+use once_cell::race::OnceBox;
+
+use crate::{
+    entry::{enter, invalid},
+    error::lh_error,
+};
+
+/// The version of the binary interface: that of LH_ABI_VERSION in the header that the library was built with. A program
+/// that loads the library by hand compares it with its own.
+#[unsafe(no_mangle)]
+pub extern "C" fn lh_abi_version() -> i32 {
+    ABI_VERSION
+}
+
+/// Equal to the number in the library's soname: build.rs takes it from the package's version.
+const ABI_VERSION: i32 = match i32::from_str_radix(env!("CARGO_PKG_VERSION_MAJOR"), 10) {
+    Ok(version) => version,
+    Err(_) => panic!("cargo gives a number"),
+};
+
+/// The version of the library, such as "0.1.0". Never NULL, never to be freed.
+#[unsafe(no_mangle)]
+pub extern "C" fn lh_version() -> *const c_char {
+    static TEXT: OnceBox<CString> = OnceBox::new();
+    TEXT.get_or_init(|| Box::new(CString::new(VERSION).unwrap_or_default())).as_ptr()
+}
+
+/// How much of the library lives: what leak tests compare.
+#[repr(C)]
+pub struct lh_live {
+    /// Set it to sizeof(lh_live).
+    pub size: usize,
+    /// Clients that are not freed, or still in use.
+    pub clients: u64,
+    /// Guards that are not freed, or still in use.
+    pub guards: u64,
+    /// Operations that are not over.
+    pub operations: u64,
+    /// Loops that are not closed, and the callback thread's.
+    pub loops: u64,
+}
+
+/// Counts what lives in this process. Set live->size first.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn lh_live_count(live: *mut lh_live) -> i32 {
+    let body = || {
+        // SAFETY: the caller promises what the header asks for.
+        let size = if live.is_null() { 0 } else { unsafe { (&raw const (*live).size).read() } };
+        if size < size_of::<lh_live>() {
+            return Err(invalid("live is NULL, or its size is not set to sizeof(lh_live)"));
+        }
+        let live::Live { clients, guards, operations, queues } = live::count();
+        // SAFETY: it is as large as it says.
+        unsafe { live.write(lh_live { size, clients, guards, operations, loops: queues }) };
+        Ok(())
+    };
+    // SAFETY: NULL is allowed.
+    unsafe { enter(ptr::null_mut(), body) }
+}
+
+/// Closes every client of this process, as lh_client_close does, and waits for that, for at most `limit_ms`: for the end of
+/// a program. LH_DEADLINE_EXCEEDED if that was too short; what is left in etcd ends with its lease.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn lh_close_all(limit_ms: i64, error: *mut lh_error) -> i32 {
+    let body = || {
+        let limit = milliseconds(limit_ms).unwrap_or(Duration::MAX);
+        if shutdown::close_all(limit) {
+            return Ok(());
+        }
+        let message = format!("not every client was closed within {limit:?}; what is left in etcd ends with its lease");
+        Err(Error::new(Code::DeadlineExceeded, message))
+    };
+    // SAFETY: the caller promises what the header asks for.
+    unsafe { enter(error, body) }
+}
+
+#[cfg(test)]
+mod tests {
+    #[test]
+    fn header_and_library_have_one_version() {
+        let header = include_str!("../../include/leasehold.h");
+        assert!(header.contains(&format!("#define LH_ABI_VERSION {}\n", super::ABI_VERSION)));
+    }
+}

@@ -1,0 +1,263 @@
+//! Asynchronous operations: each has a callback of the host's, which is called exactly once for the last result, never by
+//! the call that starts the operation, and never on a thread that renews leases.
+//!
+//! Results go through a queue of the bridge: that of a loop, which the host drains with `lh_dispatch`, or the one that the
+//! thread `lh-callback` drains. Whoever takes an operation out of the table here calls its callback; so it is called once,
+//! even where a loop is closed meanwhile.
+
+use std::{
+    collections::HashMap,
+    ffi::c_void,
+    sync::{
+        Arc, Mutex, MutexGuard, PoisonError,
+        atomic::{AtomicU64, Ordering},
+    },
+    time::Duration,
+};
+
+use leasehold_bridge::{
+    Code, Completion, Error, OpId, Queue, Result, Sink, client::stale, fork::PerProcess, handles, operation, panics,
+};
+use once_cell::sync::OnceCell;
+
+use crate::{
+    entry::{Out, enter, invalid},
+    error::lh_error,
+    handles::{lh_loop, lh_op, queue},
+    result::{lh_result, with_result},
+};
+
+/// A function of yours that receives the result of an operation. It may call everything in this header, blocking calls
+/// too, but holds up the callbacks behind it meanwhile. It must return: no longjmp, no C++ exception. The result, and what
+/// it points to, is valid during the call only; the guard in it is yours.
+pub type lh_callback = Option<unsafe extern "C" fn(user_data: *mut c_void, result: *const lh_result)>;
+
+/// How the result of an operation finds its host.
+#[derive(Clone, Copy)]
+pub(crate) struct Then {
+    pub(crate) on_loop: lh_loop,
+    pub(crate) callback: lh_callback,
+    pub(crate) user_data: *mut c_void,
+    pub(crate) op: *mut lh_op,
+}
+
+/// An operation whose last result has not been delivered.
+#[derive(Clone, Copy)]
+struct Pending {
+    callback: unsafe extern "C" fn(*mut c_void, *const lh_result),
+    user_data: *mut c_void,
+    on_loop: u64,
+    /// The bridge's number for it, once it is started.
+    operation: Option<OpId>,
+}
+
+// SAFETY: the pointer is the host's, who is told on which thread its callback gets it. We only carry it.
+unsafe impl Send for Pending {}
+
+/// By the numbers that the host and the queues know them by.
+static PENDING: PerProcess<Mutex<HashMap<u64, Pending>>> = PerProcess::new();
+static NEXT: AtomicU64 = AtomicU64::new(1);
+/// The queue of the callback thread, once that was needed.
+static THREAD: PerProcess<OnceCell<Arc<Queue>>> = PerProcess::new();
+/// Results that are taken from a queue at a time.
+const BATCH: usize = 64;
+
+fn pending() -> MutexGuard<'static, HashMap<u64, Pending>> {
+    PENDING.get().lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// Starts an operation. An error means that the callback is never called.
+///
+/// # Safety
+/// `then.op` is NULL, or points to memory for an `lh_op`.
+pub(crate) unsafe fn start(then: Then, begin: impl FnOnce(Sink) -> Result<Option<OpId>>) -> Result<()> {
+    // SAFETY: the caller promises it.
+    let op = unsafe { Out::optional(then.op) };
+    let callback = then.callback.ok_or_else(|| invalid("the callback is NULL"))?;
+    let queue = if then.on_loop.id == 0 { callback_thread()? } else { queue(then.on_loop)? };
+    let entry = Entry::new(Pending { callback, user_data: then.user_data, on_loop: then.on_loop.id, operation: None });
+    let number = entry.0;
+    if let Some(op) = &op {
+        // Before it starts: the callback may be faster than this function.
+        op.set(lh_op { id: number });
+    }
+    let started = begin(queue.sink(number)).and_then(|operation| {
+        let is_open = then.on_loop.id == 0 || handles::get::<Queue>(then.on_loop.id).is_some();
+        if is_open { Ok(operation) } else { Err(stale("loop")) }
+    });
+    match started {
+        Ok(operation) => {
+            if let Some(pending) = pending().get_mut(&number) {
+                pending.operation = operation;
+            }
+            entry.keep();
+            Ok(())
+        }
+        // Its loop was closed a moment ago, and has called it back.
+        Err(_) if entry.is_over() => Ok(()),
+        Err(error) => {
+            if let Some(op) = &op {
+                op.set(lh_op::default());
+            }
+            Err(error)
+        }
+    }
+}
+
+/// An operation in the table that is taken out again unless it was started, also after a panic.
+struct Entry(u64);
+
+impl Entry {
+    fn new(waiting: Pending) -> Self {
+        let number = NEXT.fetch_add(1, Ordering::Relaxed);
+        pending().insert(number, waiting);
+        Self(number)
+    }
+
+    fn keep(self) {
+        std::mem::forget(self);
+    }
+
+    /// Whether somebody else has taken it.
+    fn is_over(&self) -> bool {
+        !pending().contains_key(&self.0)
+    }
+}
+
+impl Drop for Entry {
+    fn drop(&mut self) {
+        pending().remove(&self.0);
+    }
+}
+
+/// The queue of the callback thread, which is started by its first use in each process.
+fn callback_thread() -> Result<Arc<Queue>> {
+    let start = || {
+        let queue = Queue::new();
+        let drained = queue.clone();
+        let run = move || {
+            while let Some(completions) = drained.take(BATCH, Duration::MAX) {
+                completions.into_iter().for_each(deliver);
+            }
+        };
+        let failed = |error: std::io::Error| {
+            Error::new(Code::ResourceExhausted, format!("could not start the thread lh-callback: {error}"))
+        };
+        std::thread::Builder::new().name("lh-callback".into()).spawn(run).map_err(failed)?;
+        Ok(queue)
+    };
+    THREAD.get().get_or_try_init(start).cloned()
+}
+
+/// Calls the operation's callback. A result that nobody waits for is dropped, and a guard in it released.
+fn deliver(completion: Completion) {
+    let number = completion.tag;
+    let found = {
+        let mut pending = pending();
+        if completion.is_last { pending.remove(&number) } else { pending.get(&number).copied() }
+    };
+    let Some(found) = found else { return };
+    // What panics here is ours, not the callback: that is C, and what it throws ends the process before it gets here.
+    let _ = panics::catch(|| {
+        with_result(number, completion, |result| {
+            // SAFETY: the host gave this function for these arguments.
+            unsafe { (found.callback)(found.user_data, result) };
+        });
+        Ok(())
+    });
+}
+
+/// Opens a loop, for a program that wants its callbacks on a thread of its own. Wait until lh_poll_fd is readable, then
+/// call lh_dispatch. LH_RESOURCE_EXHAUSTED if the process is out of file descriptors.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn lh_loop_open(on_loop: *mut lh_loop, error: *mut lh_error) -> i32 {
+    let body = || {
+        // SAFETY: the caller promises what the header asks for.
+        let place = unsafe { Out::new(on_loop, "on_loop") }?;
+        place.set(lh_loop { id: handles::insert(Queue::with_fd()?) });
+        Ok(())
+    };
+    // SAFETY: as above.
+    unsafe { enter(error, body) }
+}
+
+/// The file descriptor that is readable while callbacks wait, for poll, epoll and the like. Do not read it, do not close it:
+/// it belongs to the loop. LH_FORKED in a child: open a loop there.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn lh_poll_fd(on_loop: lh_loop, fd: *mut i32) -> i32 {
+    let body = || {
+        // SAFETY: the caller promises what the header asks for.
+        let place = unsafe { Out::new(fd, "fd") }?;
+        place.set(-1);
+        place.set(queue(on_loop)?.fd().ok_or_else(|| stale("loop"))?);
+        Ok(())
+    };
+    // SAFETY: NULL is allowed.
+    unsafe { enter(std::ptr::null_mut(), body) }
+}
+
+/// Calls the callbacks that wait, on this thread, and returns without waiting for more. `count`, if not NULL, receives
+/// how many there were; a round is bounded, and the descriptor stays readable while some are left.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn lh_dispatch(on_loop: lh_loop, count: *mut usize) -> i32 {
+    let body = || {
+        // SAFETY: the caller promises what the header asks for.
+        let place = unsafe { Out::optional(count) };
+        let completions = queue(on_loop)?.drain(BATCH);
+        let found = completions.len();
+        completions.into_iter().for_each(deliver);
+        if let Some(place) = place {
+            place.set(found);
+        }
+        Ok(())
+    };
+    // SAFETY: NULL is allowed.
+    unsafe { enter(std::ptr::null_mut(), body) }
+}
+
+/// Closes a loop and its descriptor. Operations that it was to hear of are cancelled, and their callbacks called with
+/// LH_CLOSED during this call; a lock that one had won is released. Not while another thread dispatches this loop.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn lh_loop_close(on_loop: lh_loop, error: *mut lh_error) -> i32 {
+    let body = || {
+        queue(on_loop)?;
+        // Whoever removes it closes it.
+        let queue = handles::remove::<Queue>(on_loop.id).ok_or_else(|| stale("loop"))?;
+        // It cancels what would answer into it.
+        queue.close();
+        let mut left: Vec<(u64, Pending)> = Vec::new();
+        pending().retain(|number, pending| {
+            let stays = pending.on_loop != on_loop.id;
+            if !stays {
+                left.push((*number, *pending));
+            }
+            stays
+        });
+        for (number, pending) in left {
+            let closed = Error::new(Code::Closed, "the loop was closed before the operation was over");
+            with_result(number, Completion { tag: number, is_last: true, result: Err(closed) }, |result| {
+                // SAFETY: the host gave this function for these arguments.
+                unsafe { (pending.callback)(pending.user_data, result) };
+            });
+        }
+        Ok(())
+    };
+    // SAFETY: the caller promises what the header asks for.
+    unsafe { enter(error, body) }
+}
+
+/// Cancels an asynchronous operation. Its callback is called all the same, with LH_CANCELLED, or with what it brought if it
+/// was faster; an acquire first withdraws from the queue in etcd. No effect, and LH_OK, if it is over.
+#[unsafe(no_mangle)]
+pub extern "C" fn lh_op_cancel(op: lh_op) -> i32 {
+    let body = || {
+        if op.id == 0 || op.id >= NEXT.load(Ordering::Relaxed) {
+            return Err(invalid("this operation was never started"));
+        }
+        let operation = pending().get(&op.id).and_then(|pending| pending.operation);
+        operation.map(operation::cancel);
+        Ok(())
+    };
+    // SAFETY: NULL is allowed.
+    unsafe { enter(std::ptr::null_mut(), body) }
+}

@@ -1,0 +1,262 @@
+//! Clients: opening, closing, and what they do beside acquiring.
+
+use std::{
+    ffi::{c_char, c_void},
+    ptr,
+};
+
+use leasehold_bridge::{Client, ClientOptions, Outcome, Result, client::stale, handles};
+
+use crate::{
+    callbacks::{Then, lh_callback, start},
+    contenders::{List, lh_contenders},
+    entry::{Out, block, copy_text, enter, options, text, unexpected},
+    error::lh_error,
+    handles::{client as find, lh_client, lh_loop, lh_op},
+    options::lh_client_opts,
+};
+
+/// Opens a client. `url` is one endpoint or several, separated by commas: "http://host:port" or "https://host:port"; options
+/// can follow as in "…?ttl=10s&namespace=/shop". "memory://name" is a store inside this process, for unit tests.
+/// No connection is opened and no thread started before the first operation: to check the cluster, call lh_client_ping.
+/// LH_INVALID_ARGUMENT names the option that is wrong. Give the client to lh_close in the end.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn lh_client_open(
+    url: *const c_char,
+    opts: *const lh_client_opts,
+    client: *mut lh_client,
+    error: *mut lh_error,
+) -> i32 {
+    let body = || {
+        // SAFETY: the caller promises what the header asks for.
+        unsafe {
+            let place = Out::new(client, "client")?;
+            let mut options_so_far = ClientOptions::new(text(url, "url")?);
+            if let Some(opts) = options(opts)? {
+                options_so_far = opts.apply(options_so_far)?;
+            }
+            place.set(lh_client { id: handles::insert(Client::open(options_so_far)?) });
+        }
+        Ok(())
+    };
+    // SAFETY: as above.
+    unsafe { enter(error, body) }
+}
+
+/// Closes a client and blocks until that is done: releases everything that it holds or waits for, and revokes its leases.
+/// Its guards are lost with LH_LOST_CLIENT_CLOSED, operations under way end with LH_CLOSED, and so does all that comes
+/// later. Bounded by the request timeout. Closing twice is no error; the handle stays until lh_client_free.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn lh_client_close(client: lh_client, error: *mut lh_error) -> i32 {
+    let body = || {
+        let client = find(client)?;
+        block(|sink| client.close(sink)).map(drop)
+    };
+    // SAFETY: the caller promises what the header asks for.
+    unsafe { enter(error, body) }
+}
+
+/// Starts lh_client_close.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn lh_client_close_async(
+    client: lh_client,
+    on_loop: lh_loop,
+    callback: lh_callback,
+    user_data: *mut c_void,
+    op: *mut lh_op,
+    error: *mut lh_error,
+) -> i32 {
+    let body = || {
+        let client = find(client)?;
+        // SAFETY: the caller promises what the header asks for.
+        unsafe { start(Then { on_loop, callback, user_data, op }, |sink| Ok(Some(client.close(sink)))) }
+    };
+    // SAFETY: as above.
+    unsafe { enter(error, body) }
+}
+
+/// Frees the handle of a client. Guards and operations of it go on; when none is left, what it has in etcd is removed in
+/// the background.
+#[unsafe(no_mangle)]
+pub extern "C" fn lh_client_free(client: lh_client) -> i32 {
+    // SAFETY: NULL is allowed.
+    unsafe { enter(ptr::null_mut(), || free(client)) }
+}
+
+fn free(client: lh_client) -> Result<()> {
+    handles::remove::<Client>(client.id).map(drop).ok_or_else(|| stale("client"))
+}
+
+/// lh_client_close and lh_client_free in one call. The handle is freed whatever the status says.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn lh_close(client: lh_client, error: *mut lh_error) -> i32 {
+    let body = || {
+        let closing = find(client)?;
+        let closed = block(|sink| closing.close(sink));
+        free(client).and(closed.map(drop))
+    };
+    // SAFETY: the caller promises what the header asks for.
+    unsafe { enter(error, body) }
+}
+
+/// Asks etcd for a sign of life: a read that a majority of the cluster has confirmed. LH_UNAVAILABLE or
+/// LH_DEADLINE_EXCEEDED if there is none within the request timeout, LH_UNAUTHENTICATED if etcd refuses us.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn lh_client_ping(client: lh_client, error: *mut lh_error) -> i32 {
+    let body = || {
+        let client = find(client)?;
+        block(|sink| client.ping(None, sink)).map(drop)
+    };
+    // SAFETY: the caller promises what the header asks for.
+    unsafe { enter(error, body) }
+}
+
+/// Starts lh_client_ping.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn lh_client_ping_async(
+    client: lh_client,
+    on_loop: lh_loop,
+    callback: lh_callback,
+    user_data: *mut c_void,
+    op: *mut lh_op,
+    error: *mut lh_error,
+) -> i32 {
+    let body = || {
+        let client = find(client)?;
+        // SAFETY: the caller promises what the header asks for.
+        unsafe { start(Then { on_loop, callback, user_data, op }, |sink| Ok(Some(client.ping(None, sink)))) }
+    };
+    // SAFETY: as above.
+    unsafe { enter(error, body) }
+}
+
+/// Who the client says it is in the queue: copies that to `buffer` of `size` bytes. `needed`, if not NULL, receives how many
+/// it takes, the NUL included; LH_INVALID_ARGUMENT if they do not fit. 257 always do.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn lh_client_identity(
+    client: lh_client,
+    buffer: *mut c_char,
+    size: usize,
+    needed: *mut usize,
+) -> i32 {
+    // SAFETY: the caller promises what the header asks for.
+    let body = || unsafe { copy_text(&find(client)?.identity(), buffer, size, needed) };
+    // SAFETY: NULL is allowed.
+    unsafe { enter(ptr::null_mut(), body) }
+}
+
+/// Lists everybody in the queue of the lock `name`, the holder first, foreign clients included. Free the list with
+/// lh_contenders_free.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn lh_client_queue(
+    client: lh_client,
+    name: *const c_char,
+    contenders: *mut *mut lh_contenders,
+    error: *mut lh_error,
+) -> i32 {
+    let body = || {
+        if contenders.is_null() {
+            return Err(crate::entry::invalid("the pointer contenders is NULL: there must be a place for the result"));
+        }
+        // SAFETY: the caller promises what the header asks for.
+        unsafe { contenders.write(ptr::null_mut()) };
+        let client = find(client)?;
+        // SAFETY: as above.
+        let name = unsafe { text(name, "name") }?;
+        match block(|sink| client.queue(name, None, sink))? {
+            // SAFETY: as above.
+            Outcome::Contenders(found) => unsafe { contenders.write(List::new(found).into_c()) },
+            other => return Err(unexpected(&other)),
+        }
+        Ok(())
+    };
+    // SAFETY: as above.
+    unsafe { enter(error, body) }
+}
+
+/// Starts lh_client_queue; the callback receives result->contenders.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn lh_client_queue_async(
+    client: lh_client,
+    name: *const c_char,
+    on_loop: lh_loop,
+    callback: lh_callback,
+    user_data: *mut c_void,
+    op: *mut lh_op,
+    error: *mut lh_error,
+) -> i32 {
+    let body = || {
+        let client = find(client)?;
+        // SAFETY: the caller promises what the header asks for.
+        unsafe {
+            let name = text(name, "name")?;
+            start(Then { on_loop, callback, user_data, op }, |sink| Ok(Some(client.queue(name, None, sink))))
+        }
+    };
+    // SAFETY: as above.
+    unsafe { enter(error, body) }
+}
+
+/// Takes the lock `name`, or the place in its queue, away from the contender with this token, whoever it is: for operators.
+/// Its owner may still be at work; only fencing tokens keep its late writes out. LH_NOT_HELD if nobody has this token.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn lh_client_force_release(
+    client: lh_client,
+    name: *const c_char,
+    token: i64,
+    error: *mut lh_error,
+) -> i32 {
+    let body = || {
+        let client = find(client)?;
+        // SAFETY: the caller promises what the header asks for.
+        let name = unsafe { text(name, "name") }?;
+        block(|sink| client.force_release(name, token, None, sink)).map(drop)
+    };
+    // SAFETY: as above.
+    unsafe { enter(error, body) }
+}
+
+/// Starts lh_client_force_release.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn lh_client_force_release_async(
+    client: lh_client,
+    name: *const c_char,
+    token: i64,
+    on_loop: lh_loop,
+    callback: lh_callback,
+    user_data: *mut c_void,
+    op: *mut lh_op,
+    error: *mut lh_error,
+) -> i32 {
+    let body = || {
+        let client = find(client)?;
+        // SAFETY: the caller promises what the header asks for.
+        unsafe {
+            let name = text(name, "name")?;
+            let then = Then { on_loop, callback, user_data, op };
+            start(then, |sink| Ok(Some(client.force_release(name, token, None, sink))))
+        }
+    };
+    // SAFETY: as above.
+    unsafe { enter(error, body) }
+}
+
+/// Listens to the state of the client's sessions: the callback receives result->state and result->reason at every change,
+/// and once with is_last when the client is gone or lh_op_cancel was called (LH_CANCELLED).
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn lh_client_on_state(
+    client: lh_client,
+    on_loop: lh_loop,
+    callback: lh_callback,
+    user_data: *mut c_void,
+    op: *mut lh_op,
+    error: *mut lh_error,
+) -> i32 {
+    let body = || {
+        let client = find(client)?;
+        // SAFETY: the caller promises what the header asks for.
+        unsafe { start(Then { on_loop, callback, user_data, op }, |sink| Ok(Some(client.on_state(sink)))) }
+    };
+    // SAFETY: as above.
+    unsafe { enter(error, body) }
+}

@@ -1,0 +1,102 @@
+//! A queue, as C reads it.
+
+use std::{
+    ffi::{CString, c_char},
+    ptr,
+};
+
+use leasehold_bridge::Contender;
+
+use crate::result::c_string;
+
+/// Somebody in the queue of a lock.
+#[repr(C)]
+pub struct lh_contender {
+    /// Its key in etcd, namespace included.
+    pub key: *const c_char,
+    /// Its fencing token: the create revision of the key.
+    pub token: i64,
+    /// Its lease, in lower-case hexadecimal. NULL is a key that never ends by itself: somebody wrote it by hand.
+    pub lease: *const c_char,
+    /// Who it says it is; NULL if it does not.
+    pub identity: *const c_char,
+    /// The host it runs on; NULL if it does not say.
+    pub host: *const c_char,
+    /// Its process there; 0 if it does not say.
+    pub pid: u32,
+    /// Whether it is no client of leasehold but, say, `etcdctl lock`.
+    pub foreign: bool,
+    /// Since when it waits or holds, in UTC (RFC 3339); NULL if it does not say.
+    pub since: *const c_char,
+    /// The version of leasehold that it uses; NULL if it does not say.
+    pub version: *const c_char,
+}
+
+/// Everybody in the queue of a lock, the holder first.
+#[repr(C)]
+pub struct lh_contenders {
+    /// How many.
+    pub count: usize,
+    /// Each of them.
+    pub items: *const *const lh_contender,
+}
+
+/// The list and what it points to.
+#[repr(C)]
+pub(crate) struct List {
+    // First, so that a pointer to it is a pointer to the list.
+    as_c: lh_contenders,
+    _pointers: Vec<*const lh_contender>,
+    _items: Vec<lh_contender>,
+    _texts: Vec<CString>,
+}
+
+impl List {
+    pub(crate) fn new(contenders: Vec<Contender>) -> Box<Self> {
+        let mut texts: Vec<CString> = Vec::new();
+        let mut keep = |text: Option<&str>| {
+            // What the CString points to stays where it is when the vector grows.
+            text.map_or(ptr::null(), |text| {
+                let text = c_string(text);
+                let pointer = text.as_ptr();
+                texts.push(text);
+                pointer
+            })
+        };
+        let items: Vec<_> = contenders
+            .iter()
+            .map(|contender| lh_contender {
+                key: keep(Some(&contender.key)),
+                token: contender.token,
+                lease: keep(contender.lease.as_deref()),
+                identity: keep(contender.identity.as_deref()),
+                host: keep(contender.host.as_deref()),
+                pid: contender.pid.unwrap_or_default(),
+                foreign: contender.foreign,
+                since: keep(contender.since.as_deref()),
+                version: keep(contender.version.as_deref()),
+            })
+            .collect();
+        let pointers: Vec<_> = items.iter().map(ptr::from_ref).collect();
+        let as_c = lh_contenders { count: items.len(), items: pointers.as_ptr() };
+        Box::new(Self { as_c, _pointers: pointers, _items: items, _texts: texts })
+    }
+
+    pub(crate) fn as_c(&self) -> *const lh_contenders {
+        &raw const self.as_c
+    }
+
+    /// Gives it away; lh_contenders_free takes it back.
+    pub(crate) fn into_c(self: Box<Self>) -> *mut lh_contenders {
+        Box::into_raw(self).cast()
+    }
+}
+
+/// Frees what lh_client_queue brought; NULL is allowed. Only once, and not what a callback was given.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn lh_contenders_free(contenders: *mut lh_contenders) {
+    if !contenders.is_null() {
+        // SAFETY: it comes from `into_c`, as the header asks for.
+        drop(unsafe { Box::from_raw(contenders.cast::<List>()) });
+    }
+}

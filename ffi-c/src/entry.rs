@@ -1,0 +1,195 @@
+//! Where C enters: panics become statuses, pointers become references, and NULL becomes a status, not a crash.
+
+use std::{
+    ffi::{CStr, c_char},
+    mem::{MaybeUninit, size_of},
+    slice,
+};
+
+use leasehold_bridge::{Code, Error, OpId, Outcome, Result, Sink, Waiter, panics};
+
+use crate::{error::lh_error, status::OK};
+
+/// Runs an entry point, and copies what went wrong to `error`.
+///
+/// # Safety
+/// `error` is NULL, or points to memory for an `lh_error`.
+pub(crate) unsafe fn enter(error: *mut lh_error, body: impl FnOnce() -> Result<()>) -> i32 {
+    match panics::catch(body) {
+        Ok(()) => {
+            // SAFETY: the caller promises it.
+            unsafe { lh_error::clear(error) };
+            OK
+        }
+        Err(wrong) => {
+            // SAFETY: as above.
+            unsafe { lh_error::set(error, &wrong) };
+            wrong.code().number()
+        }
+    }
+}
+
+/// Starts an operation and blocks until it is over.
+pub(crate) fn block(start: impl FnOnce(Sink) -> OpId) -> Result<Outcome> {
+    let waiter = Waiter::new();
+    start(waiter.sink());
+    waiter.wait()
+}
+
+/// An argument that is wrong.
+pub(crate) fn invalid(message: impl Into<String>) -> Error {
+    Error::new(Code::InvalidArgument, message)
+}
+
+/// An operation that brought what it should not.
+pub(crate) fn unexpected(outcome: &Outcome) -> Error {
+    Error::new(Code::Internal, format!("an operation brought {outcome:?}, please report it"))
+}
+
+/// A place of the host's for a value.
+pub(crate) struct Out<T>(*mut T);
+
+impl<T: Default> Out<T> {
+    /// The place, which holds an empty value from now on.
+    ///
+    /// # Safety
+    /// `place` is NULL, or points to memory for a `T` that stays valid while this lives.
+    pub(crate) unsafe fn new(place: *mut T, name: &str) -> Result<Self> {
+        if place.is_null() {
+            return Err(invalid(format!("the pointer {name} is NULL: there must be a place for the result")));
+        }
+        let out = Self(place);
+        out.set(T::default());
+        Ok(out)
+    }
+
+    /// The place, if there is one.
+    ///
+    /// # Safety
+    /// As [`Out::new`].
+    pub(crate) unsafe fn optional(place: *mut T) -> Option<Self> {
+        // SAFETY: the caller promises it.
+        unsafe { Self::new(place, "") }.ok()
+    }
+
+    pub(crate) fn set(&self, value: T) {
+        // SAFETY: `new` was promised that this is memory for a `T`. What is overwritten needs no drop: it is C's.
+        unsafe { self.0.write(value) };
+    }
+}
+
+/// A text of the host's.
+///
+/// # Safety
+/// `text` is NULL, or points to bytes that end with NUL and stay as they are while the result is used.
+pub(crate) unsafe fn text<'a>(text: *const c_char, name: &str) -> Result<&'a str> {
+    // SAFETY: the caller promises it.
+    let found = unsafe { optional_text(text, name) }?;
+    found.ok_or_else(|| invalid(format!("the text {name} is NULL")))
+}
+
+/// A text of the host's that may be missing.
+///
+/// # Safety
+/// As [`text`].
+pub(crate) unsafe fn optional_text<'a>(text: *const c_char, name: &str) -> Result<Option<&'a str>> {
+    if text.is_null() {
+        return Ok(None);
+    }
+    // SAFETY: the caller promises it.
+    let text = unsafe { CStr::from_ptr(text) };
+    let not_utf8 = |error| invalid(format!("the text {name} is not UTF-8: {error}"));
+    text.to_str().map(Some).map_err(not_utf8)
+}
+
+/// Bytes of the host's; NULL is none.
+///
+/// # Safety
+/// `data` is NULL, or points to `len` bytes that stay as they are while the result is used.
+pub(crate) unsafe fn bytes<'a>(data: *const u8, len: usize, name: &str) -> Result<&'a [u8]> {
+    // SAFETY: the caller promises it; bytes have no alignment.
+    unsafe { items(data, len, name) }
+}
+
+/// Several values of the host's; NULL is none.
+///
+/// # Safety
+/// `data` is NULL, or points to `count` values of `T` that stay as they are while the result is used.
+pub(crate) unsafe fn items<'a, T>(data: *const T, count: usize, name: &str) -> Result<&'a [T]> {
+    match (data.is_null(), count) {
+        (_, 0) => Ok(&[]),
+        (true, _) => Err(invalid(format!("the pointer {name} is NULL, but its length is {count}"))),
+        (false, _) if !data.is_aligned() || count > isize::MAX as usize / size_of::<T>() => {
+            Err(invalid(format!("the pointer {name} is misaligned, or its length {count} is impossible")))
+        }
+        // SAFETY: the caller promises it, and the rest was checked.
+        (false, _) => Ok(unsafe { slice::from_raw_parts(data, count) }),
+    }
+}
+
+/// Copies a text and its NUL into a buffer of the host's. `needed` learns how large that must be, in any case.
+///
+/// # Safety
+/// `buffer` is NULL or points to `size` bytes; `needed` is NULL or points to memory for a `usize`.
+pub(crate) unsafe fn copy_text(text: &str, buffer: *mut c_char, size: usize, needed: *mut usize) -> Result<()> {
+    // SAFETY: the caller promises it.
+    if let Some(needed) = unsafe { Out::optional(needed) } {
+        needed.set(text.len() + 1);
+    }
+    if buffer.is_null() || size <= text.len() {
+        if !buffer.is_null() && size > 0 {
+            // SAFETY: there is room for one byte at least.
+            unsafe { buffer.write(0) };
+        }
+        return Err(invalid(format!("the buffer has {size} bytes, and {} are needed", text.len() + 1)));
+    }
+    // SAFETY: the text and its NUL fit into the buffer.
+    unsafe {
+        buffer.cast::<u8>().copy_from_nonoverlapping(text.as_ptr(), text.len());
+        buffer.add(text.len()).write(0);
+    }
+    Ok(())
+}
+
+/// A struct of options: `size` first, and 0 is the default of every field.
+///
+/// # Safety
+/// The type is `repr(C)`, starts with a `usize` for its size, and any bytes make a value of it.
+pub(crate) unsafe trait Options: Copy {
+    /// The name, for messages.
+    const NAME: &'static str;
+    /// The size of the first version that was released: a caller may be as old as that.
+    const FIRST_SIZE: usize;
+}
+
+/// Beyond this, a size is not that of a later version but a field that was never set.
+const MAX_OPTIONS_SIZE: usize = 4096;
+
+/// Options of the host's, or `None` where all are defaults.
+///
+/// # Safety
+/// `given` is NULL, or points to as many readable bytes as the `size` at its start says.
+pub(crate) unsafe fn options<T: Options>(given: *const T) -> Result<Option<T>> {
+    if given.is_null() {
+        return Ok(None);
+    }
+    // SAFETY: the caller promises that the struct starts with its size.
+    let size = unsafe { given.cast::<usize>().read_unaligned() };
+    if !(T::FIRST_SIZE..=MAX_OPTIONS_SIZE).contains(&size) {
+        let (name, right) = (T::NAME, size_of::<T>());
+        return Err(invalid(format!("the field size of {name} is {size}; set it to sizeof({name}), which is {right}")));
+    }
+    // SAFETY: the caller promises that this many bytes can be read.
+    let bytes = unsafe { slice::from_raw_parts(given.cast::<u8>(), size) };
+    let known = size.min(size_of::<T>());
+    if bytes[known..].iter().any(|byte| *byte != 0) {
+        let message = format!("{} has options of a later version than this library's; update it", T::NAME);
+        return Err(Error::new(Code::Unsupported, message));
+    }
+    let mut options = MaybeUninit::<T>::zeroed();
+    // SAFETY: `known` is at most the size of both; and any bytes, zeros too, make a value, as the trait promises.
+    Ok(Some(unsafe {
+        options.as_mut_ptr().cast::<u8>().copy_from_nonoverlapping(bytes.as_ptr(), known);
+        options.assume_init()
+    }))
+}

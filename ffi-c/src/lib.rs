@@ -1,0 +1,27 @@
+//! The C library: handles, pointers and statuses on one side, the bridge's operations on the other.
+//!
+//! An entry point checks its pointers, looks up its handles and starts an operation; nothing else. Its documentation ends up
+//! in `include/leasehold.h`, which is the manual: so it speaks to people who write C. `entry` is where pointers become
+//! references and panics become statuses, `callbacks` where results become calls of the host's functions.
+
+#![expect(non_camel_case_types, reason = "the types have the names that they have in C")]
+#![expect(clippy::missing_safety_doc, reason = "the header says once what every pointer must be")]
+
+pub mod about;
+pub mod acquire;
+pub mod callbacks;
+pub mod cancel;
+pub mod client;
+pub mod contenders;
+pub mod entry;
+pub mod error;
+pub mod guard;
+pub mod handles;
+pub mod log;
+pub mod options;
+pub mod result;
+pub mod status;
+#[cfg(feature = "testing")]
+pub mod testing;
+pub mod txn;
+pub mod writes;
