@@ -530,6 +530,10 @@ int32_t lh_guard_held(struct lh_guard guard,
 int32_t lh_guard_remaining(struct lh_guard guard,
                            int64_t *remaining_ms);
 
+/// Why the lock is not held any more: a number of lh_reason; 0 while it is held, and if it was released in time. Asks nobody.
+int32_t lh_guard_loss_reason(struct lh_guard guard,
+                             int32_t *reason);
+
 /// Copies the name of the lock to `buffer` of `size` bytes. `needed`, if not NULL, receives how many it takes, the NUL
 /// included; LH_INVALID_ARGUMENT if they do not fit. So with the key and the lease.
 int32_t lh_guard_name(struct lh_guard guard, char *buffer, size_t size, size_t *needed);
@@ -608,7 +612,7 @@ const char *lh_strerror(int32_t status);
 /// The stable name of a reason of lh_reason, such as "EXPIRED"; NULL for a number that is none. Never to be freed.
 const char *lh_reason_name(int32_t reason);
 
-/// Panics: 0 in the entry point, 1 in the task, 2 later in the task.
+/// Panics: 0 in the entry point, 1 within the operation's start, 2 in its task, 3 later in it, 4 in the task's drop.
 ///
 /// # Safety
 /// `error` is NULL, or points to memory for an `lh_error`.
