@@ -43,6 +43,8 @@ SKIPPED = re.compile(r"^SKIPPED (\S.*?): (\S.*)$", re.IGNORECASE)
 OUTPUT_OF = re.compile(r"^---- (\S.*) stdout ----$")
 # Python's unittest: the total, then the failures and skips among them.
 UNITTEST = re.compile(r"^Ran (\d+) tests? in .*\n\n(?:OK|FAILED)(?: \((.*)\))?$", re.MULTILINE)
+# Maven's surefire: a line for each class, with a time, and one for each module without.
+SUREFIRE = re.compile(r"^\[\w+\] Tests run: (\d+), Failures: (\d+), Errors: (\d+), Skipped: (\d+)\s*$", re.MULTILINE)
 # How much is shown of what a failed test printed; the log has all of it.
 LINES_OF_A_FAILURE = 20
 # The lines that name a failed test, for those who look at a failed stage.
@@ -77,6 +79,9 @@ def read(text: str) -> Counts:
         failed = told.get("failures", 0) + told.get("errors", 0)
         skipped = told.get("skipped", 0)
         counts.add(Counts(int(ran) - failed - skipped, failed, skipped))
+    for ran, failures, errors, skipped in SUREFIRE.findall(text):
+        failed = int(failures) + int(errors)
+        counts.add(Counts(int(ran) - failed - int(skipped), failed, int(skipped)))
     return counts
 
 

@@ -433,8 +433,19 @@ fn found<T: Handle>(id: jlong, what: &str) -> Result<Arc<T>, Failure> {
     Ok(handles::get(id as u64).ok_or_else(|| stale(what))?)
 }
 
+/// A text as UTF-8. Java's can hold halves of characters, which have none: two such names must not become one.
 fn text(env: &mut Env, text: &JString) -> Result<String, Failure> {
-    Ok(text.try_to_string(env)?)
+    const REPLACEMENT: &str = "\u{FFFD}";
+    let chars = text.mutf8_chars(env)?;
+    let decoded = chars.to_str().into_owned();
+    let replacements = decoded.matches(REPLACEMENT).count();
+    let size = REPLACEMENT.len();
+    if replacements > chars.to_bytes().windows(size).filter(|bytes| *bytes == REPLACEMENT.as_bytes()).count() {
+        let message =
+            "the text contains half of a character (a surrogate without its other half), which UTF-8 cannot hold";
+        return Err(Error::new(Code::InvalidArgument, message).into());
+    }
+    Ok(decoded)
 }
 
 fn text_if_any(env: &mut Env, value: &JString) -> Result<Option<String>, Failure> {

@@ -35,7 +35,7 @@ public final class Guard implements AutoCloseable {
         sequence = acquired.c();
         key = Completion.text(acquired.first());
         lease = Completion.text(acquired.second());
-        leak = new Leak(name, token);
+        leak = new Leak(client.state(), handle, name, token);
         cleanable = LeaseholdClient.CLEANER.register(this, leak);
     }
 
@@ -364,18 +364,28 @@ public final class Guard implements AutoCloseable {
 
     /** What is said about a guard that nobody can reach any more. */
     private static final class Leak implements Runnable {
+        private final LeaseholdClient.State client;
+        private final long handle;
         private final String name;
         private final long token;
         volatile boolean isSettled;
 
-        Leak(String name, long token) {
+        Leak(LeaseholdClient.State client, long handle, String name, long token) {
+            this.client = client;
+            this.handle = handle;
             this.name = name;
             this.token = token;
         }
 
         @Override
         public void run() {
-            if (!isSettled) {
+            if (isSettled) {
+                return;
+            }
+            if (client.isClosed) {
+                // Lost with its client, which was told: only the memory is left.
+                Native.guardFree(handle);
+            } else {
                 Logs.LOGGER.log(
                         System.Logger.Level.WARNING,
                         "a guard of the lock {0} (token {1}) was forgotten without release: the lock stays held until its client"

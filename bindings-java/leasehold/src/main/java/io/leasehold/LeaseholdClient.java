@@ -188,6 +188,10 @@ public final class LeaseholdClient implements AutoCloseable {
         return handle;
     }
 
+    State state() {
+        return state;
+    }
+
     Executor executor() {
         return executor;
     }
@@ -231,7 +235,7 @@ public final class LeaseholdClient implements AutoCloseable {
     }
 
     /** What outlives the client object: frees the native one if it was closed, and complains if it was not. */
-    private static final class State implements Runnable {
+    static final class State implements Runnable {
         final String url;
         volatile boolean isClosed;
         private final long handle;

@@ -133,7 +133,8 @@ public final class LeaseholdLock implements Lock {
     }
 
     /**
-     * Waits for the lock for at most {@code limit}; like {@link #acquire(Duration)}, but not getting it is no error.
+     * Waits for the lock for at most {@code limit}; like {@link #acquire(Duration)}, but not getting it is no error, be it
+     * because it was taken or because etcd did not answer within so short a limit.
      *
      * @param limit not negative; zero is a try
      * @return the guard, or empty
@@ -146,7 +147,7 @@ public final class LeaseholdLock implements Lock {
         if (wait != 0) {
             refuseDeadlock();
         }
-        return guardIfAny(waitInterruptibly(wait, ttl, renew));
+        return guardInTime(wait, ttl, renew);
     }
 
     /**
@@ -185,9 +186,11 @@ public final class LeaseholdLock implements Lock {
      * @return the guard, or empty, to come
      */
     public CompletableFuture<Optional<Guard>> tryAcquireAsync(Duration limit) {
+        long begun = System.nanoTime();
         CompletableFuture<Guard> acquired = acquireAsync(limit);
         CompletableFuture<Optional<Guard>> tried = acquired.handle((guard, error) -> {
-            if (error instanceof NotAcquiredException) {
+            if (error instanceof NotAcquiredException
+                    || error instanceof DeadlineExceededException && isOver(begun, Spans.wait(limit))) {
                 return Optional.empty();
             }
             if (error != null) {
@@ -425,7 +428,7 @@ public final class LeaseholdLock implements Lock {
         if (Thread.interrupted()) {
             throw new InterruptedException();
         }
-        return reenter() || hold(guardIfAny(waitInterruptibly(Spans.wait(wait), ttl, renew)));
+        return reenter() || hold(guardInTime(Spans.wait(wait), ttl, renew));
     }
 
     private Guard guard(Completion completion) {
@@ -437,6 +440,17 @@ public final class LeaseholdLock implements Lock {
 
     private Optional<Guard> guardIfAny(Completion completion) {
         return completion.is(ErrorCode.NOT_ACQUIRED) ? Optional.empty() : Optional.of(guard(completion));
+    }
+
+    private Optional<Guard> guardInTime(long wait, @Nullable Duration ttl, boolean renew) throws InterruptedException {
+        long begun = System.nanoTime();
+        Completion completion = waitInterruptibly(wait, ttl, renew);
+        return completion.is(ErrorCode.DEADLINE_EXCEEDED) && isOver(begun, wait) ? Optional.empty() : guardIfAny(completion);
+    }
+
+    /** Whether a wait limit has passed. Then it is the answer, even if etcd has not said who holds the lock. */
+    private static boolean isOver(long begun, long wait) {
+        return wait > 0 && System.nanoTime() - begun >= TimeUnit.MILLISECONDS.toNanos(wait);
     }
 
     private Guard newGuard(Completion completion) {

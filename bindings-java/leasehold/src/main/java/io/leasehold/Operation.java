@@ -85,6 +85,7 @@ final class Operation<T> extends CompletableFuture<T> implements Receiver {
     }
 
     private static boolean isOurs(StackWalker.StackFrame frame) {
-        return frame.getClassName().startsWith("io.leasehold.") || frame.getClassName().startsWith("java.");
+        String name = frame.getClassName();
+        return name.startsWith("java.") || name.substring(0, Math.max(0, name.lastIndexOf('.'))).equals("io.leasehold");
     }
 }

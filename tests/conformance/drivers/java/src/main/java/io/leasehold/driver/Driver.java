@@ -39,6 +39,9 @@ import java.util.concurrent.ConcurrentHashMap;
 public final class Driver {
     private static final Gson JSON = new GsonBuilder().serializeNulls().disableHtmlEscaping().create();
 
+    /** How locks are acquired where a request does not say. */
+    private static final String VIA = System.getProperty("driver.via", "async");
+
     private final Map<String, LeaseholdClient> clients = new ConcurrentHashMap<>();
     private final Map<String, Guard> holds = new ConcurrentHashMap<>();
     /** How to cancel a request. */
@@ -167,8 +170,8 @@ public final class Driver {
         if (!kind.equals("mutex")) {
             throw unsupported("there is no lock of the kind " + kind);
         }
-        boolean isTry = oneOf(request, "mode", "wait", "try");
-        boolean isSync = oneOf(request, "via", "async", "sync");
+        boolean isTry = isSecond(request, "mode", "wait", "try", "wait");
+        boolean isSync = isSecond(request, "via", "async", "sync", VIA);
         String hold = request.text("hold");
         Optional<Duration> wait = request.millisIfAny("wait_ms");
         LeaseholdLock lock = Optional.of(lock(request))
@@ -205,9 +208,9 @@ public final class Driver {
         return fields;
     }
 
-    /** Whether a field has the second of two values; the first is the default. */
-    private static boolean oneOf(Request request, String name, String first, String second) {
-        String value = request.textIfAny(name).orElse(first);
+    /** Whether a field has the second of two values. */
+    private static boolean isSecond(Request request, String name, String first, String second, String otherwise) {
+        String value = request.textIfAny(name).orElse(otherwise);
         if (!value.equals(first) && !value.equals(second)) {
             throw malformed(name + " is " + first + " or " + second + ", not " + value);
         }

@@ -1,0 +1,131 @@
+package io.leasehold.programs;
+
+import io.leasehold.Guard;
+import io.leasehold.LeaseholdClient;
+import io.leasehold.LeaseholdLock;
+import java.net.URL;
+import java.net.URLClassLoader;
+import java.nio.file.Path;
+import java.time.Duration;
+import java.util.ArrayList;
+import java.util.Arrays;
+import java.util.List;
+import java.util.concurrent.CompletableFuture;
+
+/** Programs that a test runs in a JVM of their own: {@code Program <what> <endpoint> <name>}. */
+public final class Program {
+    private Program() {}
+
+    public static void main(String[] arguments) throws Exception {
+        String endpoint = arguments[1];
+        String name = arguments[2];
+        switch (arguments[0]) {
+            case "return-from-main" -> returnFromMain(endpoint, name);
+            case "pending" -> pending(endpoint, name);
+            case "tour" -> tour(endpoint, name);
+            case "class-loaders" -> classLoaders(endpoint, name);
+            default -> throw new IllegalArgumentException(arguments[0]);
+        }
+    }
+
+    /** Returns with a client open, a lock held, a waiter waiting and a listener listening. */
+    private static void returnFromMain(String endpoint, String name) throws Exception {
+        LeaseholdClient client = LeaseholdClient.connect(endpoint);
+        Guard guard = client.lock(name).acquire();
+        guard.onLost(reason -> System.out.println(reason));
+        client.onState(state -> System.out.println(state));
+        client.lock(name).acquireAsync().thenAccept(never -> System.out.println(never));
+        System.out.println("returning");
+    }
+
+    /** Ends while operations are at every stage, in the way that the name says: by returning, exiting or halting. */
+    private static void pending(String endpoint, String name) throws Exception {
+        LeaseholdClient client = LeaseholdClient.connect(endpoint);
+        List<CompletableFuture<?>> futures = new ArrayList<>();
+        for (int index = 0; index < 20; index++) {
+            LeaseholdLock lock = client.lock(name + "/" + index % 4);
+            futures.add(lock.acquireAsync().thenCompose(Guard::releaseAsync));
+            futures.add(lock.acquireAsync(Duration.ofMillis(3)).thenAccept(guard -> {}));
+            futures.add(lock.queueAsync());
+            futures.add(client.pingAsync());
+            Thread blocked = new Thread(lock::lock);
+            blocked.setDaemon(true);
+            blocked.start();
+        }
+        // One of the pings: the others may have to wait for ever.
+        futures.get(4 * (name.hashCode() & 15) + 3).join();
+        if (name.endsWith("exit")) {
+            System.exit(0);
+        }
+    }
+
+    /** Uses every entry point once, and gives some of them nonsense. */
+    private static void tour(String endpoint, String name) throws Exception {
+        try (LeaseholdClient client = LeaseholdClient.builder(endpoint).identity("tour 𝄞").build()) {
+            client.ping();
+            client.identity();
+            client.onState(state -> {}).close();
+            LeaseholdLock lock = client.lock(name);
+            for (int round = 0; round < 50; round++) {
+                try (Guard guard = lock.acquire()) {
+                    guard.held();
+                    guard.remaining();
+                    guard.lost();
+                    guard.put(name + "/data", "x".repeat(round * 100));
+                    guard.txn().get(name + "/data").get(name + "/none").put(name + "/more", "").commit();
+                    guard.delete(name + "/data");
+                    guard.delete(name + "/more");
+                    guard.extend(Duration.ofSeconds(5));
+                    lock.queue();
+                    List<CompletableFuture<Guard>> waiting = new ArrayList<>();
+                    for (int index = 0; index < 20; index++) {
+                        waiting.add(lock.acquireAsync());
+                    }
+                    lock.queueAsync().join();
+                    waiting.forEach(future -> future.cancel(true));
+                    lock.tryLock();
+                }
+            }
+            lock.lock();
+            lock.forceRelease(lock.heldByCurrentThread().orElseThrow().token());
+            expect(lock::unlock);
+            expect(() -> client.lock("").lock());
+            expect(() -> client.lock("\uD800").tryLock());
+            expect(() -> LeaseholdClient.connect("nonsense://"));
+            expect(() -> LeaseholdClient.builder(endpoint).ttl(Duration.ZERO).build());
+        }
+        System.gc();
+        System.out.println("seen everything");
+    }
+
+    private static void expect(Runnable failing) {
+        try {
+            failing.run();
+        } catch (RuntimeException expected) {
+            return;
+        }
+        throw new AssertionError("nothing was thrown");
+    }
+
+    /** Loads leasehold twice, with a class loader each, and lets both of them contend. */
+    private static void classLoaders(String endpoint, String name) throws Exception {
+        List<URL> path = new ArrayList<>();
+        for (String entry : System.getProperty("java.class.path").split(System.getProperty("path.separator"))) {
+            path.add(Path.of(entry).toUri().toURL());
+        }
+        URL[] urls = path.toArray(URL[]::new);
+        ClassLoader platform = ClassLoader.getPlatformClassLoader();
+        try (URLClassLoader first = new URLClassLoader(urls, platform);
+                URLClassLoader second = new URLClassLoader(urls, platform)) {
+            for (URLClassLoader loader : Arrays.asList(first, second, first)) {
+                Class<?> program = loader.loadClass(Program.class.getName());
+                if (program == Program.class) {
+                    throw new AssertionError("not a class of its own");
+                }
+                program.getMethod("main", String[].class).invoke(null, (Object) new String[] {"tour", endpoint, name});
+            }
+        }
+        tour(endpoint, name);
+        System.out.println("three times in one JVM");
+    }
+}

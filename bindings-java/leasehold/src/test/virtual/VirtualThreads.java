@@ -1,0 +1,104 @@
+import io.leasehold.Guard;
+import io.leasehold.LeaseholdClient;
+import io.leasehold.LeaseholdLock;
+import java.time.Duration;
+import java.util.ArrayList;
+import java.util.List;
+import java.util.concurrent.CountDownLatch;
+import java.util.concurrent.atomic.AtomicInteger;
+import java.util.concurrent.locks.LockSupport;
+import jdk.jfr.Recording;
+import jdk.jfr.consumer.RecordingFile;
+
+/**
+ * A thousand virtual threads wait for a lock that is held: none of them may pin its carrier, and together they may take at most
+ * 1.5 times as long as a thousand that are plainly parked for the same time. Run as a source file by a newer JDK than the one
+ * that builds.
+ */
+public final class VirtualThreads {
+    private static final int THREADS = 1000;
+    private static final Duration WAIT = Duration.ofSeconds(2);
+
+    public static void main(String[] arguments) throws Exception {
+        try (LeaseholdClient client = LeaseholdClient.connect(arguments[0]);
+                LeaseholdClient holder = LeaseholdClient.connect(arguments[0])) {
+            LeaseholdLock lock = client.lock(arguments[1]);
+            lock.acquire().close();
+            Duration parked = together(() -> LockSupport.parkNanos(WAIT.toNanos()));
+            AtomicInteger refused = new AtomicInteger();
+            Duration waited;
+            long pinned;
+            try (Recording recording = new Recording()) {
+                recording.enable("jdk.VirtualThreadPinned").withThreshold(Duration.ZERO).withStackTrace();
+                recording.start();
+                try (Guard guard = holder.lock(arguments[1]).acquire()) {
+                    waited = together(() -> {
+                        if (lock.tryAcquire(WAIT).isEmpty()) {
+                            refused.incrementAndGet();
+                        }
+                    });
+                    check(guard.held(), "the holder holds");
+                }
+                // The same threads in turn, re-entrant ones.
+                AtomicInteger turns = new AtomicInteger();
+                together(() -> {
+                    lock.lock();
+                    lock.lock();
+                    turns.incrementAndGet();
+                    lock.unlock();
+                    lock.unlock();
+                });
+                check(turns.get() == THREADS, turns + " turns");
+                recording.stop();
+                var file = java.nio.file.Files.createTempFile("virtual", ".jfr");
+                recording.dump(file);
+                var events = RecordingFile.readAllEvents(file);
+                java.nio.file.Files.delete(file);
+                pinned = events.stream().filter(it -> it.getEventType().getName().equals("jdk.VirtualThreadPinned")).count();
+                events.stream().limit(3).forEach(System.out::println);
+            }
+            double ratio = (double) waited.toNanos() / parked.toNanos();
+            System.out.printf(
+                    "%d virtual threads: %d ms waiting, %d ms plainly parked, ratio %.2f; %d pinned%n",
+                    THREADS, waited.toMillis(), parked.toMillis(), ratio, pinned);
+            check(refused.get() == THREADS, refused + " were refused");
+            check(pinned == 0, "nobody is pinned");
+            check(ratio <= 1.5, "the ratio is at most 1.5");
+            check(lock.queue().isEmpty(), "nothing is left");
+        }
+    }
+
+    private interface Work {
+        void run() throws Exception;
+    }
+
+    private static Duration together(Work work) throws Exception {
+        CountDownLatch go = new CountDownLatch(1);
+        AtomicInteger failures = new AtomicInteger();
+        List<Thread> threads = new ArrayList<>();
+        for (int index = 0; index < THREADS; index++) {
+            threads.add(Thread.ofVirtual().start(() -> {
+                try {
+                    go.await();
+                    work.run();
+                } catch (Exception error) {
+                    error.printStackTrace();
+                    failures.incrementAndGet();
+                }
+            }));
+        }
+        long begun = System.nanoTime();
+        go.countDown();
+        for (Thread thread : threads) {
+            thread.join();
+        }
+        check(failures.get() == 0, failures + " failures");
+        return Duration.ofNanos(System.nanoTime() - begun);
+    }
+
+    private static void check(boolean is, String what) {
+        if (!is) {
+            throw new AssertionError("not so: " + what);
+        }
+    }
+}
