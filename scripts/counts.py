@@ -48,7 +48,7 @@ SUREFIRE = re.compile(r"^\[\w+\] Tests run: (\d+), Failures: (\d+), Errors: (\d+
 # How much is shown of what a failed test printed; the log has all of it.
 LINES_OF_A_FAILURE = 20
 # The lines that name a failed test, for those who look at a failed stage.
-FAILED = re.compile(r"^(?:test \S.* \.\.\. FAILED|FAILED [^(\s].*|(?:FAIL|ERROR): \S.*)$", re.MULTILINE)
+FAILED = re.compile(r"^(?:test \S.* \.\.\. FAILED|FAILED [^(\s].*|(?:FAIL|ERROR): \S.*|\[ERROR\] \S+\.\S+ -- Time elapsed: .*)$", re.MULTILINE)
 
 
 def failures(text: str) -> list[str]:

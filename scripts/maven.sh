@@ -32,6 +32,8 @@ for library in "$target"/release/libleasehold_java.{so,dylib}; do
   fi
 done
 
+# What Maven says offline when it lacks a file, or only the description of one: then a plugin comes without its libraries.
+something_missing='in offline mode|has not been downloaded from it before|no dependency information available|PluginContainerException'
 log=$(mktemp)
 trap 'rm -f "$log"' EXIT
 run() {
@@ -40,7 +42,7 @@ run() {
 }
 status=0
 run --offline "$@" >"$log" 2>&1 || status=$?
-if [ "$status" != 0 ] && grep -qE 'in offline mode|has not been downloaded from it before' "$log"; then
+if [ "$status" != 0 ] && grep -qE "$something_missing" "$log"; then
   echo "maven: something is missing in the local repository; fetching it" >&2
   status=0
   run "$@" || status=$?

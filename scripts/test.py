@@ -52,6 +52,8 @@ STAGES = [
     # With operations that echo, panic and never answer.
     Stage("bridge", "tests", ["cargo", "test", "-p", "leasehold-bridge", "--features", "testing", "--no-fail-fast"]),
     Stage("node", "tests", ["bindings-node/test"]),
+    # With their documentation, whose warnings fail it.
+    Stage("java", "tests", ["scripts/maven.sh", "--verbose", "verify", "-Prelease"]),
     Stage("conformance", "tests", ["tests/conformance/play", "--version", "3.7"]),
     # Optimised builds of their own: seeds and states by the thousand, and faults planted in a copy.
     Stage("simulation", "check", ["cargo", "run", "--profile", "sim", "-p", "leasehold-sim", "--", "--seeds", "4000"]),

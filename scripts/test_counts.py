@@ -57,6 +57,16 @@ class ReadsClosingLines(unittest.TestCase):
         text = "Ran 6 tests in 0.001s\n\nFAILED (failures=1, errors=2, skipped=1)\n"
         self.assertEqual(str(counts.read(text)), "2 passed, 3 failed, 1 skipped")
 
+    def test_surefire_counts_modules_and_not_their_classes_again(self):
+        text = (
+            "[INFO] Tests run: 3, Failures: 0, Errors: 0, Skipped: 1, Time elapsed: 1.2 s -- in a.B\n"
+            "[WARNING] Tests run: 3, Failures: 0, Errors: 0, Skipped: 1\n"
+            "[ERROR] a.C.fails -- Time elapsed: 0.1 s <<< FAILURE!\n"
+            "[ERROR] Tests run: 4, Failures: 1, Errors: 1, Skipped: 0\n"
+        )
+        self.assertEqual(str(counts.read(text)), "4 passed, 2 failed, 1 skipped")
+        self.assertEqual(counts.failures(text), ["[ERROR] a.C.fails -- Time elapsed: 0.1 s <<< FAILURE!"])
+
     def test_failed_tests_are_named(self):
         text = "test a ... ok\ntest b::c ... FAILED\nFAIL: test_x (m.C)\nFAILED fork (java): no answer\nFAILED (errors=1)\n"
         self.assertEqual(

@@ -9,6 +9,7 @@ package io.leasehold;
 public class LeaseholdException extends RuntimeException {
     private static final long serialVersionUID = 1;
 
+    /** The stable code. */
     private final ErrorCode code;
 
     LeaseholdException(ErrorCode code, String message) {

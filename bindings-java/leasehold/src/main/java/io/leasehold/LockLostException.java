@@ -10,6 +10,7 @@ import org.jspecify.annotations.Nullable;
 public final class LockLostException extends LeaseholdException {
     private static final long serialVersionUID = 1;
 
+    /** Why it was lost, where that is known. */
     private final @Nullable LostReason reason;
 
     LockLostException(String message, @Nullable LostReason reason) {
