@@ -51,6 +51,12 @@ STAGES = [
     Stage("workspace", "tests", ["cargo", "test", "--workspace", "--no-fail-fast", "--", "--show-output"]),
     # With operations that echo, panic and never answer.
     Stage("bridge", "tests", ["cargo", "test", "-p", "leasehold-bridge", "--features", "testing", "--no-fail-fast"]),
+    # The same locks and queues under a scheduler that tries the orders of threads; a build of its own.
+    Stage(
+        "bridge-model",
+        "tests",
+        ["cargo", "test", "-p", "leasehold-bridge", "--features", "testing,model", "--test", "model"],
+    ),
     Stage("node", "tests", ["bindings-node/test"]),
     # With their documentation, whose warnings fail it.
     Stage("java", "tests", ["scripts/maven.sh", "--verbose", "verify", "-Prelease"]),

@@ -70,7 +70,7 @@ impl Cancel {
     /// For one operation: stopped with this one, or alone.
     pub(crate) fn stop(&self) -> Stop {
         let stop = Stop(self.0.token.get().child_token());
-        // After the child: whoever cancels in between reaches it, or was seen here.
+        // The token of a forked child does not know what happened before the fork.
         if self.is_cancelled() {
             stop.ask();
         }

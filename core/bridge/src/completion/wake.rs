@@ -5,6 +5,8 @@ use std::{
     os::fd::{AsFd, AsRawFd, OwnedFd, RawFd},
 };
 
+use crate::sync::step;
+
 /// A file descriptor that is readable while it is set: an eventfd, or a pipe where there is none.
 pub(super) struct WakeFd {
     read: OwnedFd,
@@ -31,12 +33,14 @@ impl WakeFd {
     }
 
     pub(super) fn set(&self) {
+        step();
         let end = self.write.as_ref().unwrap_or(&self.read);
         // Fails only when it is full, and then it is set.
         let _ = rustix::io::write(end, &1u64.to_ne_bytes());
     }
 
     pub(super) fn clear(&self) {
+        step();
         let mut buffer = [0; 64];
         // Fails only when there is nothing to read, and then it is clear. A pipe may hold more than one read takes: that is a
         // wake-up too many, not one too few.
