@@ -12,7 +12,7 @@ use tokio::{
     time::timeout,
 };
 
-use crate::languages::{LANGUAGES, Language};
+use crate::languages::Language;
 
 /// How long a contender may take to close its client and end.
 const FAREWELL: Duration = Duration::from_secs(10);
@@ -53,11 +53,16 @@ enum Message {
 
 impl Contenders {
     /// Starts `count` of them, the languages in turn. `setup` is completed by each one's identity.
-    pub(crate) fn start(count: usize, setup: &Setup, patience: Duration) -> anyhow::Result<Self> {
+    pub(crate) fn start(
+        count: usize,
+        languages: &[&Language],
+        setup: &Setup,
+        patience: Duration,
+    ) -> anyhow::Result<Self> {
         let (sender, messages) = mpsc::unbounded_channel();
         let mut contenders = Self { processes: Vec::new(), messages, sender, patience };
         for number in 0..count {
-            let language = &LANGUAGES[number % LANGUAGES.len()];
+            let language = languages[number % languages.len()];
             let identity = format!("{}-{}", language.name, number + 1);
             let process = contenders.spawn(language, Setup { identity, ..setup.clone() })?;
             contenders.processes.push(process);

@@ -12,14 +12,43 @@ pub(crate) struct Language {
     pub(crate) name: &'static str,
     /// Program and arguments of its contender, started in the root of the repository. `{bin}` is where cargo puts programs.
     command: &'static [&'static str],
+    /// What its build leaves in the repository; without that it is left out. Nothing where cargo builds it with the demo.
+    built: Option<&'static str>,
 }
 
 /// Contenders are taken from here in turn.
-pub(crate) const LANGUAGES: &[Language] = &[Language { name: "rust", command: &["{bin}/leasehold-demo-contender"] }];
+const LANGUAGES: &[Language] = &[
+    Language { name: "rust", command: &["{bin}/leasehold-demo-contender"], built: None },
+    Language {
+        name: "node",
+        command: &["node", "tests/demo/contenders/node.mjs"],
+        built: Some("bindings-node/dist/index.mjs"),
+    },
+];
 
 const ROOT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../..");
 
+/// The languages of these names; without any, all that are built. And those that are left out.
+pub(crate) fn choose(names: &[String]) -> anyhow::Result<(Vec<&'static Language>, Vec<&'static str>)> {
+    if names.is_empty() {
+        let (there, missing): (Vec<_>, Vec<_>) = LANGUAGES.iter().partition(|language| language.is_built());
+        return Ok((there, missing.iter().map(|language| language.name).collect()));
+    }
+    let find = |name: &String| {
+        let known: Vec<_> = LANGUAGES.iter().map(|language| language.name).collect();
+        LANGUAGES
+            .iter()
+            .find(|language| language.name == name)
+            .with_context(|| format!("there is no contender in {name}; known are {}", known.join(", ")))
+    };
+    Ok((names.iter().map(find).collect::<Result<_, _>>()?, Vec::new()))
+}
+
 impl Language {
+    fn is_built(&self) -> bool {
+        self.built.is_none_or(|file| Path::new(ROOT).join(file).exists())
+    }
+
     /// Starts nothing yet.
     pub(crate) fn command(&self) -> anyhow::Result<Command> {
         let this = std::env::current_exe().context("where is this program?")?;

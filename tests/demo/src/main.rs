@@ -48,6 +48,9 @@ struct Options {
     /// The TTL in seconds, 2 to 60: how long a lock stays taken when its holder is gone.
     #[arg(long, default_value_t = 3, value_parser = clap::value_parser!(u64).range(2..=60))]
     ttl: u64,
+    /// The languages of the processes, in turn; all that are built unless given.
+    #[arg(long, value_name = "NAMES", value_delimiter = ',')]
+    languages: Vec<String>,
 }
 
 #[tokio::main(flavor = "current_thread")]
@@ -79,6 +82,7 @@ async fn main() -> ExitCode {
 async fn run(options: &Options, display: &Display) -> anyhow::Result<bool> {
     let (processes, turns) = (usize::from(options.processes), usize::from(options.turns));
     let ttl = Duration::from_secs(options.ttl);
+    let (languages, missing) = languages::choose(&options.languages)?;
     if find(Version::Any)?.is_none() {
         display.line(format!("First, an etcd: {}; this takes a minute.", outlook(Version::Any)));
     }
@@ -89,6 +93,9 @@ async fn run(options: &Options, display: &Display) -> anyhow::Result<bool> {
         "leasehold: {processes} processes, one lock, one etcd {release} on loopback, TTL {} s",
         ttl.as_secs()
     ));
+    if !missing.is_empty() {
+        display.line(format!("Left out, as they are not built: {}; `make build` builds them.", missing.join(", ")));
+    }
 
     let endpoints = cluster.endpoints();
     let onlooker = ClientOptions::from_endpoints(&endpoints).build()?;
@@ -103,7 +110,7 @@ async fn run(options: &Options, display: &Display) -> anyhow::Result<bool> {
     let mut stage = Stage {
         display,
         ledger: &mut ledger,
-        contenders: Contenders::start(processes, &setup, ttl * 2 + Duration::from_secs(10))?,
+        contenders: Contenders::start(processes, &languages, &setup, ttl * 2 + Duration::from_secs(10))?,
         roles: vec![Role { plan: Plan::Turn, token: 0, key: String::new(), value: 0 }; processes],
         etcd: Etcd::connect(&endpoints).await?,
         lock: onlooker.lock(LOCK),
