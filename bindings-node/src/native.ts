@@ -99,7 +99,8 @@ export interface Native {
   Environment: new (onReady: () => void, isWorker: boolean) => Environment
 }
 
-const VERSION = '0.1.0'
+/** The version of the package, and of the module that belongs to it. */
+const { version: VERSION } = require('../package.json') as { version: string }
 
 /** The platform as the names of the prebuilt modules have it, such as `linux-x64-gnu`. */
 function platform(): string {

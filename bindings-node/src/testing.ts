@@ -26,7 +26,10 @@ export interface EtcdOptions {
 /** What it said last, kept for the message of a failure. */
 const KEPT = 4_000
 
-/** Where to stop looking again whether it serves requests, in milliseconds. */
+/** Any number does, in milliseconds. */
+const KEPT_ALIVE = 60_000
+
+/** The pause before it looks again whether it serves requests, in milliseconds. */
 const LOOK_AGAIN = 20
 
 /**
@@ -86,6 +89,7 @@ export class Etcd {
   async stop(): Promise<void> {
     process.off('exit', this.#kill)
     if (this.#child.pid !== undefined && this.#child.exitCode === null && this.#child.signalCode === null) {
+      this.#child.ref()
       const exited = once(this.#child, 'exit')
       this.#kill()
       await exited
@@ -120,8 +124,14 @@ export async function loseLock(client: Client, guard: Guard): Promise<void> {
   if (!guard.held) throw invalidArgument(`the lock ${guard.name} is not held by this guard, so it cannot be lost`)
   const { signal } = guard
   const lost = once(signal, 'abort')
-  await client.forceRelease(guard.name, guard.token)
-  await lost
+  // A held lock keeps no process alive, and neither does the wait for its loss.
+  const alive = setInterval(() => {}, KEPT_ALIVE)
+  try {
+    await client.forceRelease(guard.name, guard.token)
+    await lost
+  } finally {
+    clearInterval(alive)
+  }
 }
 
 async function freePorts(count: number): Promise<number[]> {

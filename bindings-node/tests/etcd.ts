@@ -2,6 +2,7 @@
 
 import { spawn } from 'node:child_process'
 import { once } from 'node:events'
+import { join } from 'node:path'
 import { createInterface } from 'node:readline'
 import type { TestProject } from 'vitest/node'
 
@@ -14,7 +15,7 @@ declare module 'vitest' {
 }
 
 export default async function setup(project: TestProject) {
-  const target = process.env['CARGO_TARGET_DIR'] ?? '../target'
+  const target = process.env['CARGO_TARGET_DIR'] ?? join(import.meta.dirname, '../../target')
   const harness = spawn(`${target}/debug/leasehold-etcd`, [], { stdio: ['pipe', 'pipe', 'inherit'] })
   const lines = createInterface({ input: harness.stdout })
   const [line] = (await Promise.race([

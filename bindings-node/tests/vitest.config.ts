@@ -2,13 +2,13 @@ import { defineConfig } from 'vitest/config'
 
 export default defineConfig({
   test: {
-    include: ['tests/**/*.test.ts'],
-    globalSetup: 'tests/etcd.ts',
+    include: ['*.test.ts'],
+    globalSetup: './etcd.ts',
     // Native modules are loaded once a process; a process for each file keeps the files apart.
     pool: 'forks',
     maxWorkers: 2,
     testTimeout: 60_000,
     hookTimeout: 60_000,
-    reporters: ['default', './tests/count.ts'],
+    reporters: ['default', './count.ts'],
   },
 })
