@@ -13,7 +13,8 @@ help: ## List the targets.
 
 demo: ## Set up what is needed, start an etcd, and show one queue, a killed holder and a refused stale write; ARGS="--help" tells more.
 	@scripts/setup.sh demo
-	@cargo build -p leasehold-demo
+	@cargo build -p leasehold-demo -p leasehold-node
+	@! command -v node >/dev/null || bindings-node/build
 	@cargo run --quiet -p leasehold-demo -- $(ARGS)
 
 test: ## Set up what is needed and run every check and test; the last line counts them.
