@@ -438,7 +438,8 @@ impl Queue {
         }
     }
 
-    fn held_key(&self) -> Option<Key> {
+    /// The key of our hold.
+    pub fn held_key(&self) -> Option<Key> {
         self.members.get(&self.held?)?.key.clone()
     }
 

@@ -1,6 +1,10 @@
 //! The hub's queues and its cleaner: what they ask for is carried out, what they must know is told.
 
-use std::{collections::BTreeMap, sync::Arc, time::Duration};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    sync::Arc,
+    time::Duration,
+};
 
 use super::{Acquire, Action, Asked, Hold, Hub, QueueId, RpcId, Stage, Tenancy, User};
 use crate::{
@@ -12,7 +16,7 @@ use crate::{
         member::{SessionId, Spec, Ticket},
         wire,
     },
-    store::{Key, Reply, ReplyBody, Request, StoreError, WatchId, WatchReply},
+    store::{Key, LeaseId, Reply, ReplyBody, Request, StoreError, WatchId, WatchReply},
 };
 
 /// How often a queue is read while somebody waits: somewhere in this range, different in every client and queue.
@@ -355,6 +359,7 @@ impl Hub {
                 self.apply_cleaner(now, effects, out);
             }
             Some(Asked::Sweep(session, lease)) => {
+                self.doubt_missing(now, lease, &result, out);
                 let mut effects = Vec::new();
                 let is_known = |key: &Key| Self::is_known(&self.names, &self.queues, &self.config.namespace, key);
                 self.cleaner.on_swept(session, lease, result, is_known, &mut effects);
@@ -362,6 +367,20 @@ impl Hub {
             }
             Some(Asked::Autopsy(ticket, session)) => self.on_autopsy(now, (ticket, session), result, out),
             None => {}
+        }
+    }
+
+    /// A hold whose key is not among those of its lease may have lost it without a word from its watch. The list comes from whatever
+    /// the leader has applied so far: only a read can tell.
+    fn doubt_missing(&mut self, now: Moment, lease: LeaseId, swept: &Result<Reply, StoreError>, out: &mut Vec<Action>) {
+        let Ok(Reply { body: ReplyBody::LeaseTimeToLive { keys, .. }, .. }) = swept else { return };
+        let keys: BTreeSet<&Key> = keys.iter().collect();
+        let is_doubtful =
+            |queue: &Queue| queue.held_key().is_some_and(|key| wire::is_chosen_by(&key, lease) && !keys.contains(&key));
+        let doubtful: Vec<QueueId> =
+            self.queues.iter().filter(|(_, queue)| is_doubtful(queue)).map(|(id, _)| *id).collect();
+        for id in doubtful {
+            self.with_queue(now, id, out, |queue, _, _| queue.doubt(now));
         }
     }
 

@@ -45,6 +45,11 @@ impl Queue {
         }
     }
 
+    /// Something speaks against the order: reads soon.
+    pub fn doubt(&mut self, now: Moment) {
+        self.watching.recheck_soon(now);
+    }
+
     /// What a change of the order means for our contenders.
     pub(super) fn take_in(&mut self, news: Vec<News>, out: &mut Vec<Effect>) {
         for piece in news {

@@ -3,14 +3,16 @@
 use std::{sync::Arc, time::Duration};
 
 use leasehold::{
-    Code,
+    Code, LostReason,
     clock::Moment,
     hub::{Acquire, Action, Config, Hub, Input, RpcId},
     queue::{
         member::{Mode, Ticket},
         wire,
     },
-    store::{ErrorKind, Key, Keys, Op, Range, Reply, Request, StoreError, Txn, WatchId, WatchReply, memory::Kv},
+    store::{
+        ErrorKind, Key, Keys, Op, Range, Renewed, Reply, Request, StoreError, Txn, WatchId, WatchReply, memory::Kv,
+    },
 };
 
 /// A client and its etcd; every call waits until the test says what becomes of it.
@@ -97,6 +99,18 @@ impl Stage {
     fn wake(&mut self) {
         self.now = self.hub.wake().expect("a timer");
         self.feed(Input::Wake);
+    }
+
+    /// Time passes until the next timer, and whatever is asked then is answered, renewals included; watches stay silent.
+    fn pass_on(&mut self) {
+        self.wake();
+        let asked: Vec<_> = self.told.extract_if(.., |action| matches!(action, Action::Renew(..))).collect();
+        for action in asked {
+            let Action::Renew(stream, lease) = action else { continue };
+            let ttl = self.kv.renew(self.now, lease);
+            self.feed(Input::Renewed(stream, Renewed { lease, ttl }));
+        }
+        self.settle();
     }
 
     /// Whether the next timer is the one at which `watch` is closed.
@@ -264,4 +278,30 @@ fn a_read_that_comes_back_to_no_view_voids_nothing() {
     assert!(stage.told.contains(&Action::Unwatch(id)), "{:?}", stage.told);
     stage.feed(Input::Reply(rpc, answer));
     assert!(!stage.told.contains(&Action::Voided(Ticket(2))), "{:?}", stage.told);
+}
+
+/// Somebody holds, and nobody waits, so that nothing is re-read. The stream of the watch on its key is silent: from the start, or from
+/// then on. An administrator deletes the key. The lease lives on, renewal after renewal, and with it the hold, for ever. Rule: the
+/// sweep that lists the keys of the lease once a minute makes a hold doubtful whose key is not among them, and a doubtful hold reads.
+#[test]
+fn a_hold_without_a_key_is_lost_even_if_its_watch_is_silent() {
+    for was_created in [false, true] {
+        let mut stage = Stage::new();
+        stage.acquire(1, Mode::Wait, 15, true);
+        stage.settle();
+        let key = stage.keys().remove(0);
+        while !stage.told.iter().any(|action| matches!(action, Action::Watch(..))) {
+            stage.pass_on();
+        }
+        if was_created {
+            stage.see_created();
+            stage.settle();
+        }
+        stage.apply(&wire::delete_unseen(&key)).expect("an administrator deletes it");
+        let limit = stage.now + Duration::from_secs(70);
+        while !stage.told.iter().any(|action| matches!(action, Action::Lost(Ticket(1), LostReason::KeyDeleted))) {
+            assert!(stage.now < limit, "created: {was_created}, {:?}", stage.told);
+            stage.pass_on();
+        }
+    }
 }
