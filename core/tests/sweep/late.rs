@@ -13,7 +13,7 @@ use tokio::time::Instant;
 use crate::{
     ground,
     party::{Party, STEADY, answered, keys, leave_nothing, until},
-    scenario::Ground,
+    scenario::{Ground, acquire},
     tally::{Fault, Kind},
     wire,
 };
@@ -59,7 +59,7 @@ impl<'a> Stage<'a> {
     }
 
     async fn acquire(&self) -> Guard {
-        answered("an acquire", self.party.lock.acquire()).await.expect("another member answers")
+        acquire(self.party.lock.clone()).await
     }
 
     async fn arrival(&self) -> Instant {
@@ -111,7 +111,8 @@ async fn after_the_release(ground: &Ground, name: String, kind: Kind, late: Dura
     let arrived = stage.arrival().await;
     until(BOUND, "the ghost is gone while the session lives on", || async { stage.stands().await == 0 }).await;
     let stood = arrived.elapsed();
-    assert_eq!(stage.changes(), (2, 2), "the lock's own key came and went, and so did the ghost");
+    let (puts, deletes) = stage.changes();
+    assert!(puts >= 2 && puts == deletes, "the lock's own key came and went, and so did the ghost: {puts}, {deletes}");
     stage.end().await;
     stood
 }
@@ -123,7 +124,9 @@ async fn during_the_hold(ground: &Ground, name: String, kind: Kind, late: Durati
     let guard = stage.acquire().await;
     stage.arrival().await;
     assert!(guard.is_held());
-    assert_eq!((stage.stands().await, stage.changes()), (1, (1, 0)));
+    assert_eq!(stage.stands().await, 1);
+    let (puts, deletes) = stage.changes();
+    assert_eq!(puts, deletes + 1, "only the key of the hold stands");
     answered("a release", guard.release()).await.expect("held");
     stage.end().await;
 }
@@ -138,7 +141,9 @@ async fn during_the_next_hold(ground: &Ground, name: String, late: Duration) {
     let second = stage.acquire().await;
     stage.arrival().await;
     assert!(second.is_held());
-    assert_eq!((stage.stands().await, stage.changes()), (1, (2, 1)));
+    assert_eq!(stage.stands().await, 1);
+    let (puts, deletes) = stage.changes();
+    assert_eq!(puts, deletes + 1, "only the key of the next hold stands");
     answered("a release", second.release()).await.expect("held");
     stage.end().await;
 }
@@ -161,7 +166,7 @@ async fn with_its_deletion(ground: &Ground, name: String, late: Duration) {
     until(BOUND, "only the key of the hold stands", || async { stage.stands().await == 1 }).await;
     answered("a release", guard.release()).await.expect("held");
     let (puts, deletes) = stage.changes();
-    assert!(puts == 2 && deletes >= 1, "{puts} puts, {deletes} deletes");
+    assert!(puts >= 2 && deletes >= 1, "{puts} puts, {deletes} deletes");
     stage.end().await;
 }
 

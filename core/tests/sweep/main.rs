@@ -29,7 +29,10 @@ use std::{
 };
 
 use leasehold_etcd::{Cluster, Storage};
-use tokio::{sync::Semaphore, task::JoinSet};
+use tokio::{
+    sync::{Mutex, Semaphore},
+    task::JoinSet,
+};
 
 use self::{
     party::Door,
@@ -38,11 +41,13 @@ use self::{
 
 /// A cluster, and the way to it.
 async fn ground(members: usize, door: impl FnOnce(&Cluster) -> Door) -> (Cluster, Arc<Ground>) {
+    static TURNS: Mutex<()> = Mutex::const_new(());
+    let turn = if members > 1 { Some(TURNS.lock().await) } else { None };
     let cluster = Cluster::builder().members(members).storage(Storage::Memory).start().await.expect("an etcd starts");
     let endpoints = cluster.endpoints();
     let etcd = party::etcd_store(&endpoints);
     let door = door(&cluster);
-    (cluster, Arc::new(Ground { endpoints, etcd, door }))
+    (cluster, Arc::new(Ground { endpoints, etcd, door, _turn: turn }))
 }
 
 /// The door on the connections to each member.

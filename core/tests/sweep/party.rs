@@ -37,7 +37,7 @@ pub const STEADY: Pace = Pace { ttl: Duration::from_secs(3), request: Duration::
 pub const CALM: Pace = Pace { ttl: Duration::from_secs(10), request: Duration::from_secs(10) };
 
 /// In which every operation must have its answer: a watch that went silent is noticed after 5 s at most.
-const ANSWER: Duration = Duration::from_secs(12);
+pub const ANSWER: Duration = Duration::from_secs(12);
 const POLL: Duration = Duration::from_millis(20);
 
 /// What the documentation names for an etcd that does not answer.

@@ -2,7 +2,8 @@
 //!
 //! A reply that is to come late passes the relay and is held as bytes: it reaches the client when that has given its call up and
 //! said so, and so does everything else from that member, as on a network that stalls. A request that is to come late is held by
-//! the relay, alone, and reaches its member whatever the client did meanwhile.
+//! the relay and reaches its member whatever the client did meanwhile, and so are the unary requests after it: renewals pass, and
+//! let the member look well, but the client gets on through another one only.
 
 use std::{
     collections::HashMap,
@@ -15,7 +16,7 @@ use std::{
 };
 
 use leasehold_etcd::{Direction, Fate, Gate, Passing, Proxy, Relay};
-use tokio::time::sleep;
+use tokio::time::{Instant, sleep};
 
 use crate::{
     decode,
@@ -38,6 +39,7 @@ impl Wire {
                 proxy: OnceLock::new(),
                 calls: Mutex::default(),
                 requests: AtomicUsize::new(0),
+                held_until: Mutex::default(),
             });
             let relay = Relay::start(*member, toll.clone()).expect("a free port");
             let proxy = Proxy::start(relay.address()).expect("a free port");
@@ -73,6 +75,8 @@ struct Toll {
     /// Unary calls without their reply.
     calls: Mutex<HashMap<u64, Call>>,
     requests: AtomicUsize,
+    /// Unary requests are held up until then.
+    held_until: Mutex<Option<Instant>>,
 }
 
 struct Call {
@@ -128,10 +132,15 @@ impl Toll {
         self.tally.note_lease(&request);
         let kind = Kind::of(&request);
         let fault = self.tally.ask(kind);
-        let (fate, under_way) = match fault {
-            Some(Fault::LateRequest(after)) => (Fate::Late(after), Some(self.tally.set_out())),
-            _ => (Fate::Pass, None),
+        let mut held_until = self.held_until.lock().unwrap();
+        if let Some(Fault::LateRequest(after)) = fault {
+            *held_until = Some(Instant::now() + after);
+        }
+        let (fate, under_way) = match held_until.map(|until| until.saturating_duration_since(Instant::now())) {
+            None | Some(Duration::ZERO) => (Fate::Pass, None),
+            Some(rest) => (Fate::Late(rest), Some(self.tally.set_out())),
         };
+        drop(held_until);
         self.calls.lock().unwrap().insert(passing.exchange, Call { kind, fault, _under_way: under_way });
         fate
     }
