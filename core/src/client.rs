@@ -221,12 +221,6 @@ impl Client {
         Ok(())
     }
 
-    /// Whether something runs for this client in this process, so that closing it has something to do.
-    #[doc(hidden)]
-    pub fn is_running(&self) -> bool {
-        self.running().is_some()
-    }
-
     /// Sends one request through this client's connection and thread, as its locks do: what benchmarks compare them with.
     #[doc(hidden)]
     pub async fn raw_call(&self, request: Request) -> Result<Reply> {

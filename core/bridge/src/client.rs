@@ -1,8 +1,14 @@
 //! A client as a host sees it: every call starts an operation.
 
-use std::{sync::Arc, time::Duration};
+use std::{
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+    },
+    time::Duration,
+};
 
-use leasehold::{ClientOptions, Code, Error, Result};
+use leasehold::{ClientOptions, Code, Error, Result, process::PerProcess};
 use slotmap::DefaultKey;
 
 use crate::{
@@ -20,6 +26,8 @@ pub struct Client {
     core: leasehold::Client,
     /// Cancelled when it is closed: ends what listens.
     closed: Cancel,
+    /// Set by the operation that is the first, before it is started.
+    is_used: PerProcess<AtomicBool>,
     entry: DefaultKey,
     _counted: Counted,
 }
@@ -53,7 +61,8 @@ impl Client {
         let core = options.build()?;
         let client = Arc::new_cyclic(|me| {
             let entry = handles::tables().open.insert(me.clone());
-            Self { core, closed: Cancel::new(), entry, _counted: Counted::new(&live::CLIENTS) }
+            let (closed, is_used) = (Cancel::new(), PerProcess::new());
+            Self { core, closed, is_used, entry, _counted: Counted::new(&live::CLIENTS) }
         });
         Ok(client)
     }
@@ -63,14 +72,19 @@ impl Client {
         self.core.identity()
     }
 
-    /// Whether it was used in this process, and is not closed.
-    pub(crate) fn is_running(&self) -> bool {
-        self.core.is_running()
+    /// Whether it was used in this process, so that there may be something to close.
+    pub(crate) fn is_used(&self) -> bool {
+        self.is_used.get().load(Ordering::Relaxed)
+    }
+
+    fn core_in_use(&self) -> &leasehold::Client {
+        self.is_used.get().store(true, Ordering::Relaxed);
+        &self.core
     }
 
     /// Acquires the lock `name`; brings [`Outcome::Guard`]. A try, or a wait limit, that fails is [`Code::NotAcquired`].
     pub fn acquire(&self, name: &str, options: &AcquireOptions, cancel: Option<&Cancel>, sink: Sink) -> OpId {
-        let mut lock = self.core.lock(name).renew(options.renew).requeue(options.requeue);
+        let mut lock = self.core_in_use().lock(name).renew(options.renew).requeue(options.requeue);
         if let Some(ttl) = options.ttl {
             lock = lock.ttl(ttl);
         }
@@ -83,7 +97,7 @@ impl Client {
 
     /// Asks etcd for a sign of life.
     pub fn ping(&self, cancel: Option<&Cancel>, sink: Sink) -> OpId {
-        let core = self.core.clone();
+        let core = self.core_in_use().clone();
         operation::start(sink, cancel, |stop| async move {
             stop.or(core.ping()).await?;
             Ok(Outcome::Done)
@@ -92,13 +106,13 @@ impl Client {
 
     /// Lists everybody in the queue of `name`; brings [`Outcome::Contenders`].
     pub fn queue(&self, name: &str, cancel: Option<&Cancel>, sink: Sink) -> OpId {
-        let lock = self.core.lock(name);
+        let lock = self.core_in_use().lock(name);
         operation::start(sink, cancel, |stop| async move { Ok(Outcome::Contenders(stop.or(lock.queue()).await?)) })
     }
 
     /// Removes the contender with `token` from the queue of `name`.
     pub fn force_release(&self, name: &str, token: i64, cancel: Option<&Cancel>, sink: Sink) -> OpId {
-        let lock = self.core.lock(name);
+        let lock = self.core_in_use().lock(name);
         operation::start(sink, cancel, |stop| async move {
             stop.or(lock.force_release(token)).await?;
             Ok(Outcome::Done)
@@ -107,7 +121,7 @@ impl Client {
 
     /// Reports the changes of the session's state as [`Outcome::State`], until it is cancelled or the client is closed.
     pub fn on_state(&self, sink: Sink) -> OpId {
-        let (mut states, closed) = (self.core.on_state(), self.closed.stop());
+        let (mut states, closed) = (self.core_in_use().on_state(), self.closed.stop());
         operation::start_with(sink, None, |stop, sink| async move {
             loop {
                 // In this order: closing brings a last state.

@@ -92,3 +92,37 @@ impl<T: fmt::Debug> fmt::Debug for OfProcess<T> {
         self.value.fmt(f)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::cell::Cell;
+
+    use super::*;
+
+    struct Dropped<'a>(&'a Cell<bool>);
+
+    impl Drop for Dropped<'_> {
+        fn drop(&mut self) {
+            self.0.set(true);
+        }
+    }
+
+    #[test]
+    fn a_child_does_not_drop_what_is_its_parents() {
+        let is_dropped = Cell::new(false);
+        let value = OfProcess::new(Dropped(&is_dropped));
+        // SAFETY: the child only drops the value and exits.
+        let child = unsafe { libc::fork() };
+        if child == 0 {
+            drop(value);
+            // SAFETY: ends the child at once, without the handlers of the test runner.
+            unsafe { libc::_exit(i32::from(is_dropped.get())) };
+        }
+        let mut status = 0;
+        // SAFETY: `status` is ours, and `child` has not been waited for.
+        assert_eq!(unsafe { libc::waitpid(child, &raw mut status, 0) }, child);
+        assert_eq!(status, 0, "the child dropped it");
+        drop(value);
+        assert!(is_dropped.get(), "its own process drops it");
+    }
+}

@@ -22,7 +22,7 @@ pub fn start<'a>(clients: impl IntoIterator<Item = &'a Arc<Client>>) -> Closing 
         waiter
     };
     // For the others a thread would be started just to find out that there is nothing to do.
-    let used = clients.into_iter().filter(|client| client.is_running());
+    let used = clients.into_iter().filter(|client| client.is_used());
     Closing(used.map(close).collect())
 }
 

@@ -30,6 +30,7 @@ fn a_child_uses_the_client_and_leaves_its_parents_guard_alone() {
         handles::get::<Guard>(guard).expect("ours").lost(lost.sink());
         client.acquire(NAME, &AcquireOptions::default(), Some(&cancel), waiter.sink());
 
+        let quiet = Queue::with_fd().expect("a descriptor");
         let inherited = (queue, waiter, lost, cancel);
         let (_, _, lost, cancel) = in_a_child(inherited, |(queue, waiter, lost, cancel)| {
             let guard = handles::remove::<Guard>(guard).expect("the handle is known here, too");
@@ -51,7 +52,7 @@ fn a_child_uses_the_client_and_leaves_its_parents_guard_alone() {
             assert!(queue.drain(9).is_empty() && queue.take(9, LIMIT).is_none());
             assert_eq!(waiter.wait().expect_err("the parent's").code(), Code::Forked);
             // Into the parent's queue nothing goes, and nobody hangs; a cancel works here, for what is started here.
-            client.ping(None, queue.sink(3));
+            client.ping(None, quiet.sink(3));
             cancel.cancel();
             assert_eq!(outcome(|sink| client.ping(Some(&cancel), sink)).expect_err("no").code(), Code::Cancelled);
             queue.close();
@@ -61,6 +62,7 @@ fn a_child_uses_the_client_and_leaves_its_parents_guard_alone() {
             support::eventually("its operations are over", || live::count().operations == 0);
         });
 
+        assert!(!is_readable(&quiet), "the child has woken its parent");
         let guard = handles::remove::<Guard>(guard).expect("still ours");
         assert!(guard.is_held() && !cancel.is_cancelled());
         assert!(lost.wait_for(Duration::from_millis(50)).is_none(), "the child's release has ended the parent's hold");
@@ -69,6 +71,36 @@ fn a_child_uses_the_client_and_leaves_its_parents_guard_alone() {
         assert!(matches!(lost.wait(), Ok(Outcome::Released)));
         cancel.cancel();
         close(&client);
+    });
+}
+
+fn is_readable(queue: &Queue) -> bool {
+    let mut poll = libc::pollfd { fd: queue.fd().expect("a descriptor"), events: libc::POLLIN, revents: 0 };
+    // SAFETY: `poll` is one valid entry.
+    unsafe { libc::poll(&raw mut poll, 1, 0) == 1 }
+}
+
+#[test]
+fn a_fork_finds_the_table_of_handles_whole() {
+    alone("a_fork_finds_the_table_of_handles_whole", None, |_| {
+        let is_over = AtomicBool::new(false);
+        std::thread::scope(|scope| {
+            for _ in 0..3 {
+                scope.spawn(|| {
+                    while !is_over.load(Ordering::Relaxed) {
+                        let handle = handles::insert::<Cancel>(Cancel::new().into());
+                        assert!(handles::remove::<Cancel>(handle).is_some());
+                    }
+                });
+            }
+            for _ in 0..times(200) {
+                in_a_child((), |()| {
+                    let handle = handles::insert::<Cancel>(Cancel::new().into());
+                    assert!(handles::get::<Cancel>(handle).is_some());
+                });
+            }
+            is_over.store(true, Ordering::Relaxed);
+        });
     });
 }
 

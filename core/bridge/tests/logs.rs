@@ -43,6 +43,22 @@ fn records_say_what_happens_in_the_core() {
 }
 
 #[test]
+fn a_waker_that_panics_does_not_end_the_engine() {
+    alone("a_waker_that_panics_does_not_end_the_engine", None, |_| {
+        let queue = Queue::with_waker(|| panic!("a waker that panics"));
+        logs::listen(Level::Debug, queue.sink(1)).expect("nobody else collects");
+        let (client, other) = (support::client("memory://waker"), support::client("memory://waker"));
+        // What is in memory lasts as long as somebody uses it.
+        let _kept = acquire(&other, "/lock/b", None).expect("acquired");
+        let _guard = acquire(&client, "/lock/a", None).expect("acquired");
+        // Tells the log of the end of the session, and goes on to release what it held.
+        close(&client);
+        assert!(!queue.drain(9).is_empty());
+        acquire(&other, "/lock/a", Some(Duration::ZERO)).expect("it is free");
+    });
+}
+
+#[test]
 fn only_what_is_wanted_is_heard_until_it_is_stopped() {
     alone("only_what_is_wanted_is_heard_until_it_is_stopped", None, |_| {
         let (first, second) = (Queue::new(), Queue::new());

@@ -141,6 +141,28 @@ fn a_loss_that_a_release_finds_is_told_as_a_loss() {
 }
 
 #[test]
+fn a_guard_freed_after_its_loss_was_lost() {
+    let client = client("freed-late");
+    let mut guards: Vec<Guard> =
+        (0..100).map(|number| acquire(&client, &format!("/lock/{number}"), None).unwrap()).collect();
+    let ends: Vec<Waiter> = guards.iter().map(|_| Waiter::new()).collect();
+    for (guard, end) in guards.iter().zip(&ends) {
+        guard.lost(end.sink());
+    }
+    for guard in &guards {
+        outcome(|sink| client.force_release(guard.name(), guard.token(), None, sink)).unwrap();
+    }
+    // Each as soon as it has noticed, for some before the reason is known.
+    while !guards.is_empty() {
+        guards.retain(Guard::is_held);
+    }
+    for end in ends {
+        let end = end.wait().unwrap();
+        assert!(matches!(end, Outcome::Lost(LostReason::KeyDeleted)), "{end:?}");
+    }
+}
+
+#[test]
 fn a_guard_freed_during_a_call_lasts_until_the_call_is_over() {
     let client = client("freed");
     for _ in 0..50 {
