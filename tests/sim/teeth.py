@@ -67,7 +67,7 @@ def copy_core() -> None:
 
 
 def trimmed(manifest: str) -> str:
-    needed = {"getrandom", "once_cell", "rustix", "tokio", "tracing"}
+    needed = {"getrandom", "libc", "once_cell", "rustix", "tokio", "tracing"}
     lines, section = [], ""
     for line in manifest.splitlines():
         if line.startswith("["):
