@@ -89,7 +89,10 @@ export class Guard extends EventEmitter<GuardEvents> {
     return this.#handle.remaining
   }
 
-  /** Why the lock is not held any more; undefined while it is, and if it was released in time. Asks nobody. */
+  /**
+   * Why the lock is not held any more; undefined while it is, and if it was released in time. Asks nobody: for the moment in
+   * which etcd is asked, a lease that was revoked is taken for a key that was deleted. The event `lost` tells it for certain.
+   */
   get lostReason(): LostReason | undefined {
     return (this.#handle.lostReason as LostReason | null) ?? undefined
   }

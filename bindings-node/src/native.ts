@@ -102,21 +102,22 @@ export interface Native {
 /** The version of the package, and of the module that belongs to it. */
 const { version: VERSION } = require('../package.json') as { version: string }
 
-/** The platform as the names of the prebuilt modules have it, such as `linux-x64-gnu`. */
-function platform(): string {
-  const parts: string[] = [process.platform, process.arch]
-  if (process.platform === 'linux') {
-    const { header } = process.report.getReport() as { header: { glibcVersionRuntime?: string } }
-    parts.push(header.glibcVersionRuntime === undefined ? 'musl' : 'gnu')
-  }
-  return parts.join('-')
+/**
+ * The platforms as the names of the prebuilt modules have them, such as `linux-x64-gnu`. Which C library a Linux has is found
+ * out by trying: the report of the process, which knows, takes longer than all the rest.
+ */
+function platforms(): string[] {
+  const platform = `${process.platform}-${process.arch}`
+  return process.platform === 'linux' ? [`${platform}-gnu`, `${platform}-musl`] : [platform]
 }
 
 /** Loads the module, or says where it was looked for and what was found there. */
 function load(): Native {
-  const here = platform()
   const named = process.env['LEASEHOLD_NATIVE']
-  const places = named === undefined ? [join(__dirname, '..', `leasehold.${here}.node`), `@leasehold/${here}`] : [named]
+  // First the one that a build of the repository puts beside the package.
+  const beside = (platform: string) => join(__dirname, '..', `leasehold.${platform}.node`)
+  const prebuilt = platforms().flatMap((platform) => [beside(platform), `@leasehold/${platform}`])
+  const places = named === undefined ? prebuilt : [named]
   const tried: string[] = []
   for (const place of places) {
     try {
@@ -128,7 +129,7 @@ function load(): Native {
     }
   }
   throw new Error(
-    `leasehold found no native module for ${here}. It tried:\n${tried.map((line) => `  ${line}\n`).join('')}` +
+    `leasehold found no native module for ${process.platform} on ${process.arch}. It tried:\n${tried.map((line) => `  ${line}\n`).join('')}` +
       'Install the package with its optional dependencies (npm install --include=optional, on the platform where it ' +
       'will run), or name a module in the environment variable LEASEHOLD_NATIVE.',
   )

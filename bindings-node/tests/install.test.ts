@@ -156,7 +156,7 @@ describe('an empty directory', () => {
         (error) => error.stderr as string,
       )
     expect(await run({})).toMatch(
-      /found no native module for linux[\s\S]*\.node: [\s\S]*@leasehold\/linux[\s\S]*optional/,
+      /found no native module for linux on [\s\S]*\.node: [\s\S]*@leasehold\/linux[\s\S]*-musl[\s\S]*optional/,
     )
     expect(await run({ LEASEHOLD_NATIVE: '/nowhere.node' })).toContain('/nowhere.node: ')
   })

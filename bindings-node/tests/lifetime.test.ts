@@ -61,10 +61,12 @@ describe('the end of a process', () => {
       const times = isFull ? 40 : 3
       for (let time = 0; time < times; time += 1) {
         const lock = name()
-        const { code, signal, took } = await run('exits.mjs', [lock, way, '4000'])
+        const { code, signal, lingered } = await run('exits.mjs', [lock, way, '4000'])
         expect({ code, signal }).toEqual({ code: expected, signal: null })
-        expect(took).toBeLessThan(12_000)
-        expect(await keys(`${lock}/`)).toEqual([])
+        // The bound of the exit, and what a busy machine takes to end a process.
+        expect(lingered).toBeLessThan(5_000)
+        // What was not released within that bound ends with its lease.
+        await until(async () => (await keys(`${lock}/`)).length === 0, 'its keys are gone')
       }
     },
     600_000,

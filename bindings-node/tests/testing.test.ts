@@ -1,10 +1,11 @@
 /** `leasehold/testing`, as users' own tests use it. */
 
+import { once } from 'node:events'
 import { existsSync } from 'node:fs'
 import { expect, inject, test } from 'vitest'
 import { Client } from '../dist/index.mjs'
 import { loseLock, startEtcd } from '../dist/testing.mjs'
-import { code, failure, until } from './support'
+import { code, failure } from './support'
 
 test('an etcd of its own, and locks lost on demand', async () => {
   const etcd = await startEtcd({ binary: inject('etcd') })
@@ -12,8 +13,9 @@ test('an etcd of its own, and locks lost on demand', async () => {
   const [first, second] = await Promise.all([client.acquire('/a'), client.acquire('/b')])
   await loseLock(client, first)
   expect([first.held, first.lostReason, second.held]).toEqual([false, 'KEY_DELETED', true])
+  const lost = once(second, 'lost')
   await etcd.revokeLease(second)
-  await until(() => second.lostReason !== undefined, 'the session is lost')
+  expect(await lost).toEqual(['LEASE_REVOKED'])
   expect(second.lostReason).toBe('LEASE_REVOKED')
   expect(await code(loseLock(client, second))).toBe('INVALID_ARGUMENT')
   await client.close()

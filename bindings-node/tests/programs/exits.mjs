@@ -3,7 +3,7 @@
 import { Client } from '../../dist/index.mjs'
 
 const [endpoint, lock, way, count] = process.argv.slice(2)
-const client = new Client(endpoint, { ttl: 60_000, exitTimeout: 8_000 })
+const client = new Client(endpoint, { ttl: 2_000 })
 const held = await client.acquire(`${lock}/held`)
 const swallow = () => {}
 for (let index = 0; index < Number(count); index += 1) {
@@ -23,4 +23,7 @@ const end = {
   },
   reject: () => Promise.reject(new Error('on purpose')),
 }
-setImmediate(() => end[way]())
+setImmediate(() => {
+  console.log('ends')
+  end[way]()
+})
