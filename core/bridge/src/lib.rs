@@ -10,6 +10,25 @@
 //! - [`fork`]: a child starts anew; what it inherited answers `FORKED`.
 //! - [`panics`], [`logs`], [`shutdown`], and, with the feature `testing`, operations for tests without a server.
 //!
+//! What a binding can rely on, and what it must do:
+//!
+//! - **Each operation has exactly one last completion** ([`Completion::is_last`]), whatever happens: a panic, a client that is
+//!   closed, a cancel. Only [`Client::on_state`] and [`logs::listen`] have others before it. When it arrives, the operation is
+//!   no longer counted ([`live`]), and cancelling it says so.
+//! - **No completion runs code of the host's.** It waits in a queue or a waiter until the host's own thread takes it. Only a
+//!   queue's waker runs where it happens, as a rule on the thread that renews leases: it sets a flag or writes a byte.
+//! - **Cancelling asks.** The completion still comes: `CANCELLED`, or what was reached before. A guard that comes after its
+//!   user has given up is dropped, which releases it. Cancelled before it starts, an operation does nothing; only a release
+//!   takes effect all the same.
+//! - **Freeing is no closing.** What runs keeps what it needs: a guard that is freed during a call is released after it. Close
+//!   a queue when its loop ends ([`Queue::close`]): that cancels what would answer into it and ends log records into it.
+//! - **The end of a hold is told once**, as released or as lost; a loss that the release finds is a loss.
+//! - **In a forked child** inherited guards, waiters and queues answer `FORKED` or nothing; clients and cancels work, for what
+//!   the child starts; a binding makes queues anew and listens to the log anew.
+//! - **At the end of the process** [`shutdown::close_all`] takes as long as it may, and starts no thread if nothing was used. A
+//!   process that ends without it leaves its locks to their leases.
+//! - A binding wraps each entry in [`panics::catch`].
+//!
 //! It is no API for users: names and signatures change as the bindings need.
 
 pub mod client;
