@@ -6,7 +6,7 @@ SHELL := /bin/bash
 # Where rustup and Go put themselves, for shells that do not know yet, and where the set-up unpacks Debian's etcd.
 export PATH := $(PATH):$(HOME)/.cargo/bin:/usr/local/go/bin:$(CURDIR)/.cache/debian-etcd/usr/bin
 
-.PHONY: help demo test build lint fmt gen bench conformance sim search teeth doctor
+.PHONY: help demo sample test build lint fmt gen bench conformance sim search teeth doctor
 
 help: ## List the targets.
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -16,6 +16,11 @@ demo: ## Set up what is needed, start an etcd, and show one queue, a killed hold
 	@cargo build -p leasehold-demo -p leasehold-node
 	@! command -v node >/dev/null || bindings-node/build
 	@cargo run --quiet -p leasehold-demo -- $(ARGS)
+
+sample: ## Play the flash sale: a Spring Boot service under 500 customers, killed and frozen; ARGS="--help" tells more.
+	@scripts/setup.sh sample
+	@scripts/maven.sh package -Dmaven.test.skip=true -pl ../tests/samples/flash-sale -am
+	@tests/samples/flash-sale/run $(ARGS)
 
 test: ## Set up what is needed and run every check and test; the last line counts them.
 	@scripts/setup.sh test

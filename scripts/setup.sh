@@ -3,6 +3,7 @@
 #
 #   scripts/setup.sh build     a Rust toolchain, a C compiler for its linker, protoc, Node, Python, a JDK and Maven
 #   scripts/setup.sh demo      the same, and an etcd or a way to build one
+#   scripts/setup.sh sample    the same, and Redis and nginx for the samples
 #   scripts/setup.sh test      the same, and what only the tests use
 #   scripts/setup.sh --check   looks at all of it, changes nothing (`make doctor`)
 #
@@ -10,11 +11,11 @@
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
-need=${1:?"usage: scripts/setup.sh build|demo|test|--check"}
+need=${1:?"usage: scripts/setup.sh build|demo|sample|test|--check"}
 case $need in
-build | demo | test | --check) ;;
+build | demo | sample | test | --check) ;;
 *)
-  echo "setup: unknown part $need; use build, demo, test or --check" >&2
+  echo "setup: unknown part $need; use build, demo, sample, test or --check" >&2
   exit 2
   ;;
 esac
@@ -22,6 +23,8 @@ esac
 msrv=$(sed -n 's/^rust-version = "\(.*\)"/\1/p' Cargo.toml)
 # Debian's etcd 3.4 is unpacked here, not installed: its package would start a service.
 debian_etcd=.cache/debian-etcd
+# The same for the Redis and the nginx of the flash-sale sample.
+debian_sale=.cache/debian-sale
 missing=0
 
 # --- what is there ---------------------------------------------------------------------------------------------------
@@ -35,6 +38,11 @@ has_rust_tools() { cargo clippy --version >/dev/null 2>&1 && cargo fmt --version
 has_etcd() { [ -n "${LEASEHOLD_ETCD:-}" ] || have etcd || have go || [ -x "$debian_etcd/usr/bin/etcd" ]; }
 is_etcd_3_4() { [[ $(version "$1" --version) == 3.4.* ]]; }
 has_etcd_3_4() { { have etcd && is_etcd_3_4 etcd; } || [ -x "$debian_etcd/usr/bin/etcd" ]; }
+
+has_redis_and_nginx() {
+  { have redis-server && have nginx; } ||
+    { [ -x "$debian_sale/usr/bin/redis-server" ] && [ -x "$debian_sale/usr/sbin/nginx" ]; }
+}
 
 # --- how to get it ---------------------------------------------------------------------------------------------------
 
@@ -71,29 +79,41 @@ apt_install() {
   apt_update && quietly $prefix env DEBIAN_FRONTEND=noninteractive apt-get install -y --no-install-recommends "$@"
 }
 
-# Downloads Debian's etcd 3.4 and unpacks it under .cache. Installs nothing.
-unpack_debian_etcd() {
+# unpack_debian <directory> <packages…>: downloads packages of Debian and unpacks them under .cache. Installs nothing.
+unpack_debian() {
+  local directory=$1 work status=0
+  shift
   have apt-get && have dpkg-deb || return 1
-  echo "setup: unpacking Debian's etcd under $debian_etcd" >&2
-  local work status=0
+  echo "setup: unpacking Debian's $* under $directory" >&2
   work=$(mktemp -d)
-  download_debian_etcd "$work" || status=$?
+  download_debian "$work" "$@" || status=$?
   if [ "$status" = 0 ]; then
-    mkdir -p "$(dirname "$debian_etcd")" && rm -rf "$debian_etcd" && mv "$work/root" "$debian_etcd" || status=$?
+    mkdir -p "$(dirname "$directory")" && rm -rf "$directory" && mv "$work/root" "$directory" || status=$?
   fi
   rm -rf "$work"
   return "$status"
 }
 
-download_debian_etcd() {
-  local packages=(etcd-server etcd-client) package
+download_debian() {
+  local work=$1 package
+  shift
   # Not every machine has package lists yet, and not every list is fresh.
-  (cd "$1" && apt-get download -qq "${packages[@]}" 2>/dev/null) ||
-    { apt_update && (cd "$1" && quietly apt-get download "${packages[@]}"); } || return 1
-  for package in "$1"/*.deb; do
-    dpkg-deb -x "$package" "$1/root" || return 1
+  (cd "$work" && apt-get download -qq "$@" 2>/dev/null) ||
+    { apt_update && (cd "$work" && quietly apt-get download "$@"); } || return 1
+  for package in "$work"/*.deb; do
+    dpkg-deb -x "$package" "$work/root" || return 1
   done
-  is_etcd_3_4 "$1/root/usr/bin/etcd"
+}
+
+# Not every Debian has a 3.4; another one is of no use here.
+unpack_debian_etcd() {
+  unpack_debian "$debian_etcd" etcd-server etcd-client || return 1
+  is_etcd_3_4 "$debian_etcd/usr/bin/etcd" || { rm -rf "$debian_etcd" && return 1; }
+}
+
+# With the libraries that a machine without them would lack; tests/samples starts both as processes of its own.
+unpack_debian_sale() {
+  unpack_debian "$debian_sale" redis-server redis-tools liblzf1 libjemalloc2 libatomic1 nginx
 }
 
 # --- one line for each thing -----------------------------------------------------------------------------------------
@@ -146,7 +166,7 @@ thing required "C compiler (cc)" has_cc "apt_install gcc libc6-dev" \
   "install gcc (Debian: apt-get install gcc libc6-dev, which make does itself if it may)"
 thing required "protoc and its include files" has_protoc "apt_install protobuf-compiler libprotobuf-dev" \
   "install it (Debian: apt-get install protobuf-compiler libprotobuf-dev, which make does itself if it may)"
-if wants build test; then
+if wants build sample test; then
   thing required "Node 20.11 or newer, with npm" has_node none \
     "install it (nodejs.org, or your distribution's nodejs and npm if they are new enough)"
   thing required "JDK 17 or newer" has_jdk "apt_install openjdk-17-jdk-headless" \
@@ -160,7 +180,7 @@ if wants build test; then
 fi
 thing required "Python 3.10 or newer" has_python "apt_install python3" \
   "install it (python.org; Debian 12: apt-get install python3, which make does itself if it may)"
-if wants demo test; then
+if wants demo sample test; then
   thing required "etcd, or Go to build one" has_etcd unpack_debian_etcd \
     "install Go (go.dev), put an etcd on the PATH, or name one in LEASEHOLD_ETCD"
 fi
@@ -169,6 +189,11 @@ if wants test; then
     "install it (go.dev); the tests build etcd 3.5, 3.6 and 3.7 with it, once"
   thing optional "etcd 3.4" has_etcd_3_4 unpack_debian_etcd \
     "make test unpacks the package of Debian 12, where there is one; without it the tests on 3.4 are skipped and counted so"
+fi
+
+if wants test sample; then
+  thing required "Redis and nginx" has_redis_and_nginx unpack_debian_sale \
+    "put redis-server and nginx on the PATH; on Debian make unpacks their packages, and starts no service"
 fi
 
 if [ "$missing" -gt 0 ]; then

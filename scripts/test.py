@@ -60,6 +60,8 @@ STAGES = [
     Stage("node", "tests", ["bindings-node/test"]),
     # With their documentation, whose warnings fail it.
     Stage("java", "tests", ["scripts/maven.sh", "--verbose", "verify", "-Prelease"]),
+    # After what has built it. `make sample` plays the copied lock, too.
+    Stage("sample-sale", "tests", ["tests/samples/flash-sale/run", "--locks", "none", "leasehold"]),
     Stage("conformance", "tests", ["tests/conformance/play", "--version", "3.7"]),
     # Optimised builds of their own: seeds and states by the thousand, and faults planted in a copy.
     Stage("simulation", "check", ["cargo", "run", "--profile", "sim", "-p", "leasehold-sim", "--", "--seeds", "4000"]),

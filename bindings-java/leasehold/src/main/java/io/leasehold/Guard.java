@@ -23,11 +23,12 @@ public final class Guard implements AutoCloseable {
     private final long sequence;
     private final String key;
     private final String lease;
+    private final Listeners.Hold hold;
     private final Leak leak;
     private final java.lang.ref.Cleaner.Cleanable cleanable;
     private final AtomicReference<@Nullable CompletableFuture<LostReason>> lost = new AtomicReference<>();
 
-    Guard(LeaseholdClient client, String name, Completion acquired) {
+    Guard(LeaseholdClient client, String name, Completion acquired, long begun) {
         this.client = client;
         this.name = name;
         handle = acquired.a();
@@ -35,6 +36,10 @@ public final class Guard implements AutoCloseable {
         sequence = acquired.c();
         key = Completion.text(acquired.first());
         lease = Completion.text(acquired.second());
+        hold = client.listeners().acquired(name, begun);
+        if (!client.listeners().isEmpty()) {
+            lost().thenAccept(hold::ended);
+        }
         leak = new Leak(client.state(), handle, name, token);
         cleanable = LeaseholdClient.CLEANER.register(this, leak);
     }
@@ -261,6 +266,7 @@ public final class Guard implements AutoCloseable {
     public CompletableFuture<@Nullable Void> releaseAsync() {
         settle();
         Operation<@Nullable Void> operation = new Operation<>(client.executor(), done -> null);
+        operation.whenComplete((done, error) -> hold.ended(error instanceof LockLostException lost ? lost.reason() : null));
         return operation.start(() -> Dispatcher.start(operation, this::startRelease));
     }
 
@@ -301,6 +307,7 @@ public final class Guard implements AutoCloseable {
     /** Releases in the background what nobody took. */
     void discard() {
         settle();
+        hold.ended(null);
         Native.guardFree(handle);
     }
 
@@ -318,7 +325,9 @@ public final class Guard implements AutoCloseable {
         settle();
         Waiter waiter = new Waiter();
         Dispatcher.start(waiter, this::startRelease);
-        return waiter.await();
+        Completion completion = waiter.await();
+        hold.ended(completion.is(ErrorCode.LOST) ? LostReason.of((int) completion.b()) : null);
+        return completion;
     }
 
     private long startRelease(long queue, long tag) {

@@ -3,7 +3,9 @@ package io.leasehold;
 import java.lang.ref.Cleaner;
 import java.nio.file.Path;
 import java.time.Duration;
+import java.util.ArrayList;
 import java.util.Collection;
+import java.util.List;
 import java.util.Map;
 import java.util.Objects;
 import java.util.concurrent.CompletableFuture;
@@ -29,6 +31,7 @@ public final class LeaseholdClient implements AutoCloseable {
 
     private final long handle;
     private final Executor executor;
+    private final Listeners listeners;
     private final State state;
     /** What threads hold through {@link LeaseholdLock#lock}. Each thread touches its own entries only. */
     private final Map<ThreadHold.Key, ThreadHold> threadHolds = new ConcurrentHashMap<>();
@@ -48,6 +51,7 @@ public final class LeaseholdClient implements AutoCloseable {
                 Spans.millisIfAny(builder.connectTimeout, "the connect timeout"),
                 Spans.millisIfAny(builder.requestTimeout, "the request timeout"));
         executor = builder.executor;
+        listeners = new Listeners(builder.listeners);
         state = new State(handle, builder.url);
         CLEANER.register(this, state);
     }
@@ -196,6 +200,10 @@ public final class LeaseholdClient implements AutoCloseable {
         return executor;
     }
 
+    Listeners listeners() {
+        return listeners;
+    }
+
     Map<ThreadHold.Key, ThreadHold> threadHolds() {
         return threadHolds;
     }
@@ -318,6 +326,7 @@ public final class LeaseholdClient implements AutoCloseable {
         private @Nullable Duration connectTimeout;
         private @Nullable Duration requestTimeout;
         private Executor executor = Callbacks.EXECUTOR;
+        private final List<LockListener> listeners = new ArrayList<>();
 
         private Builder(String url) {
             this.url = Objects.requireNonNull(url, "url");
@@ -434,6 +443,17 @@ public final class LeaseholdClient implements AutoCloseable {
          */
         public Builder executor(Executor executor) {
             this.executor = Objects.requireNonNull(executor, "executor");
+            return this;
+        }
+
+        /**
+         * Adds somebody who is told of every acquire and every hold, for meters and logs.
+         *
+         * @param listener told from the start
+         * @return these options
+         */
+        public Builder listener(LockListener listener) {
+            listeners.add(Objects.requireNonNull(listener, "listener"));
             return this;
         }
 

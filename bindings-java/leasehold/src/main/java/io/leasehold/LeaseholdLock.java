@@ -8,6 +8,7 @@ import java.util.concurrent.CompletableFuture;
 import java.util.concurrent.TimeUnit;
 import java.util.concurrent.locks.Condition;
 import java.util.concurrent.locks.Lock;
+import java.util.function.LongSupplier;
 import org.jspecify.annotations.Nullable;
 
 /**
@@ -103,7 +104,7 @@ public final class LeaseholdLock implements Lock {
      */
     public Guard acquire() throws InterruptedException {
         refuseDeadlock();
-        return guard(waitInterruptibly(Spans.NONE, ttl, renew));
+        return guard(System.nanoTime(), waitInterruptibly(Spans.NONE, ttl, renew));
     }
 
     /**
@@ -119,7 +120,7 @@ public final class LeaseholdLock implements Lock {
      */
     public Guard acquire(Duration limit) throws InterruptedException {
         refuseDeadlock();
-        return guard(waitInterruptibly(Spans.wait(limit), ttl, renew));
+        return guard(System.nanoTime(), waitInterruptibly(Spans.wait(limit), ttl, renew));
     }
 
     /**
@@ -129,7 +130,7 @@ public final class LeaseholdLock implements Lock {
      * @throws InterruptedException if the thread is interrupted while etcd is asked
      */
     public Optional<Guard> tryAcquire() throws InterruptedException {
-        return guardIfAny(waitInterruptibly(0, ttl, renew));
+        return guardIfAny(System.nanoTime(), waitInterruptibly(0, ttl, renew));
     }
 
     /**
@@ -157,7 +158,7 @@ public final class LeaseholdLock implements Lock {
      * @return the guard to come; fails as {@link #acquire()} does
      */
     public CompletableFuture<Guard> acquireAsync() {
-        return client.async((queue, tag) -> start(Spans.NONE, ttl, renew, queue, tag), this::newGuard);
+        return startAsync(() -> Spans.NONE);
     }
 
     /**
@@ -167,7 +168,7 @@ public final class LeaseholdLock implements Lock {
      * @return the guard to come; fails as {@link #acquire(Duration)} does
      */
     public CompletableFuture<Guard> acquireAsync(Duration limit) {
-        return client.async((queue, tag) -> start(Spans.wait(limit), ttl, renew, queue, tag), this::newGuard);
+        return startAsync(() -> Spans.wait(limit));
     }
 
     /**
@@ -215,9 +216,10 @@ public final class LeaseholdLock implements Lock {
         if (reenter()) {
             return;
         }
+        long begun = System.nanoTime();
         Waiter waiter = new Waiter();
         start(waiter, Spans.NONE, ttl, renew);
-        hold(guard(waiter.await()));
+        hold(guard(begun, waiter.await()));
     }
 
     /**
@@ -231,7 +233,7 @@ public final class LeaseholdLock implements Lock {
             throw new InterruptedException();
         }
         if (!reenter()) {
-            hold(guard(waitInterruptibly(Spans.NONE, ttl, renew)));
+            hold(guard(System.nanoTime(), waitInterruptibly(Spans.NONE, ttl, renew)));
         }
     }
 
@@ -246,9 +248,10 @@ public final class LeaseholdLock implements Lock {
         if (reenter()) {
             return true;
         }
+        long begun = System.nanoTime();
         Waiter waiter = new Waiter();
         start(waiter, 0, ttl, renew);
-        return hold(guardIfAny(waiter.await()));
+        return hold(guardIfAny(begun, waiter.await()));
     }
 
     /**
@@ -419,9 +422,32 @@ public final class LeaseholdLock implements Lock {
         if (Thread.interrupted()) {
             throw new InterruptedException();
         }
+        long begun = System.nanoTime();
         Waiter waiter = new Waiter();
         start(waiter, wait, ttl, renew);
-        return waiter.awaitOrCancel();
+        try {
+            return waiter.awaitOrCancel();
+        } catch (InterruptedException interrupted) {
+            client.listeners().failed(name, begun, ErrorCode.CANCELLED);
+            throw interrupted;
+        }
+    }
+
+    /** The limit is read by the operation: a bad one fails the future, like everything else. */
+    private CompletableFuture<Guard> startAsync(LongSupplier wait) {
+        long begun = System.nanoTime();
+        CompletableFuture<Guard> acquired = client.async(
+                (queue, tag) -> start(wait.getAsLong(), ttl, renew, queue, tag),
+                completion -> newGuard(begun, completion));
+        if (!client.listeners().isEmpty()) {
+            acquired.whenComplete((guard, error) -> {
+                if (error != null) {
+                    ErrorCode code = error instanceof LeaseholdException failure ? failure.code() : ErrorCode.CANCELLED;
+                    client.listeners().failed(name, begun, code);
+                }
+            });
+        }
+        return acquired;
     }
 
     private boolean tryLock(Duration wait, @Nullable Duration ttl, boolean renew) throws InterruptedException {
@@ -431,21 +457,30 @@ public final class LeaseholdLock implements Lock {
         return reenter() || hold(guardInTime(Spans.wait(wait), ttl, renew));
     }
 
-    private Guard guard(Completion completion) {
+    private Guard guard(long begun, Completion completion) {
         if (completion.isFailure()) {
+            client.listeners().failed(name, begun, ErrorCode.of((int) completion.a()));
             throw completion.failure();
         }
-        return newGuard(completion);
+        return newGuard(begun, completion);
     }
 
-    private Optional<Guard> guardIfAny(Completion completion) {
-        return completion.is(ErrorCode.NOT_ACQUIRED) ? Optional.empty() : Optional.of(guard(completion));
+    private Optional<Guard> guardIfAny(long begun, Completion completion) {
+        if (completion.is(ErrorCode.NOT_ACQUIRED)) {
+            client.listeners().failed(name, begun, ErrorCode.NOT_ACQUIRED);
+            return Optional.empty();
+        }
+        return Optional.of(guard(begun, completion));
     }
 
     private Optional<Guard> guardInTime(long wait, @Nullable Duration ttl, boolean renew) throws InterruptedException {
         long begun = System.nanoTime();
         Completion completion = waitInterruptibly(wait, ttl, renew);
-        return completion.is(ErrorCode.DEADLINE_EXCEEDED) && isOver(begun, wait) ? Optional.empty() : guardIfAny(completion);
+        if (completion.is(ErrorCode.DEADLINE_EXCEEDED) && isOver(begun, wait)) {
+            client.listeners().failed(name, begun, ErrorCode.NOT_ACQUIRED);
+            return Optional.empty();
+        }
+        return guardIfAny(begun, completion);
     }
 
     /** Whether a wait limit has passed. Then it is the answer, even if etcd has not said who holds the lock. */
@@ -453,8 +488,8 @@ public final class LeaseholdLock implements Lock {
         return wait > 0 && System.nanoTime() - begun >= TimeUnit.MILLISECONDS.toNanos(wait);
     }
 
-    private Guard newGuard(Completion completion) {
-        return new Guard(client, name, completion);
+    private Guard newGuard(long begun, Completion completion) {
+        return new Guard(client, name, completion, begun);
     }
 
     /** Counts one more hold if this thread holds the lock. */

@@ -4,7 +4,12 @@ package io.leasehold;
 public final class NotAcquiredException extends LeaseholdException {
     private static final long serialVersionUID = 1;
 
-    NotAcquiredException(String message) {
+    /**
+     * For layers above that wait for a lock in a way of their own.
+     *
+     * @param message what was waited for, and how long
+     */
+    public NotAcquiredException(String message) {
         super(ErrorCode.NOT_ACQUIRED, message);
     }
 }

@@ -1,0 +1,3 @@
+/** Locks on etcd for Spring Integration. */
+@org.jspecify.annotations.NullMarked
+package io.leasehold.spring.integration;

@@ -1,0 +1,117 @@
+package io.leasehold.shedlock;
+
+import io.leasehold.Guard;
+import io.leasehold.LeaseholdClient;
+import io.leasehold.LeaseholdException;
+import io.leasehold.LockLostException;
+import io.leasehold.NotHeldException;
+import java.time.Duration;
+import java.time.Instant;
+import java.util.Objects;
+import java.util.Optional;
+import java.util.concurrent.CompletableFuture;
+import java.util.concurrent.TimeUnit;
+import net.javacrumbs.shedlock.core.AbstractSimpleLock;
+import net.javacrumbs.shedlock.core.ClockProvider;
+import net.javacrumbs.shedlock.core.ExtensibleLockProvider;
+import net.javacrumbs.shedlock.core.LockConfiguration;
+import net.javacrumbs.shedlock.core.SimpleLock;
+
+/**
+ * ShedLock's locks on etcd: one node runs a scheduled task, the others skip it.
+ *
+ * <p>{@code lockAtMostFor} is the TTL of a lease of the task's own, which is not renewed: it ends then, whatever became of the
+ * node. It is at least 2 s and counted in whole seconds, rounded up. {@code lockAtLeastFor} is kept by this process: it releases
+ * the lock when that time is over. If the process dies before, or closes the client, the lock ends with {@code lockAtMostFor}, or
+ * with the close.
+ *
+ * <p>A lock can be extended, so that {@code LockExtender} and {@code KeepAliveLockProvider} work.
+ */
+public final class LeaseholdLockProvider implements ExtensibleLockProvider {
+    private static final System.Logger LOGGER = System.getLogger(LeaseholdLockProvider.class.getName());
+    private static final Duration SHORTEST = Duration.ofSeconds(2);
+
+    private final LeaseholdClient client;
+    private final String prefix;
+
+    /**
+     * A provider whose locks are called as the tasks.
+     *
+     * @param client the client; closing it releases the locks
+     * @param prefix put before the name of each task, such as {@code /shedlock/}
+     */
+    public LeaseholdLockProvider(LeaseholdClient client, String prefix) {
+        this.client = Objects.requireNonNull(client, "client");
+        this.prefix = Objects.requireNonNull(prefix, "prefix");
+    }
+
+    /**
+     * Takes the lock of a task, if nobody has it.
+     *
+     * @param configuration the name, and how long to hold it
+     * @return the lock, or empty
+     */
+    @Override
+    public Optional<SimpleLock> lock(LockConfiguration configuration) {
+        try {
+            return client.lock(prefix + configuration.getName())
+                    .withTtl(atLeastTwoSeconds(configuration.getLockAtMostFor()))
+                    .withRenew(false)
+                    .tryAcquire()
+                    .map(guard -> new Held(configuration, guard));
+        } catch (InterruptedException interrupted) {
+            Thread.currentThread().interrupt();
+            return Optional.empty();
+        }
+    }
+
+    private static Duration atLeastTwoSeconds(Duration time) {
+        return time.compareTo(SHORTEST) < 0 ? SHORTEST : time;
+    }
+
+    /** A lock that this node has. */
+    private static final class Held extends AbstractSimpleLock {
+        private final Guard guard;
+
+        Held(LockConfiguration configuration, Guard guard) {
+            super(configuration);
+            this.guard = guard;
+        }
+
+        @Override
+        protected void doUnlock() {
+            Duration rest = Duration.between(ClockProvider.now(), lockConfiguration.getLockAtLeastUntil());
+            if (rest.isNegative() || rest.isZero()) {
+                release();
+            } else {
+                CompletableFuture.delayedExecutor(rest.toMillis(), TimeUnit.MILLISECONDS).execute(this::release);
+            }
+        }
+
+        @Override
+        protected Optional<SimpleLock> doExtend(LockConfiguration extended) {
+            Instant until = extended.getLockAtMostUntil();
+            try {
+                guard.extend(atLeastTwoSeconds(Duration.between(ClockProvider.now(), until)));
+                return Optional.of(new Held(extended, guard));
+            } catch (LockLostException | NotHeldException gone) {
+                return Optional.empty();
+            }
+        }
+
+        private void release() {
+            try {
+                guard.close();
+            } catch (LockLostException lost) {
+                LOGGER.log(
+                        System.Logger.Level.WARNING,
+                        "the task {0} took longer than its lockAtMostFor, or its lock was taken away: another node may have run it"
+                                + " meanwhile",
+                        lockConfiguration.getName());
+            } catch (LeaseholdException error) {
+                // The client was closed: the lock is free.
+                LOGGER.log(System.Logger.Level.DEBUG, "the lock of the task was not released", error);
+            }
+        }
+    }
+}

@@ -1,0 +1,3 @@
+/** Locks on etcd for ShedLock. */
+@org.jspecify.annotations.NullMarked
+package io.leasehold.shedlock;

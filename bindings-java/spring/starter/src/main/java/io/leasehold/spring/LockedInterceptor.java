@@ -1,0 +1,82 @@
+package io.leasehold.spring;
+
+import io.leasehold.LeaseholdClient;
+import io.leasehold.LeaseholdLock;
+import io.leasehold.LockLostException;
+import io.leasehold.NotAcquiredException;
+import java.lang.reflect.Method;
+import java.time.Duration;
+import java.util.Map;
+import java.util.Objects;
+import java.util.concurrent.ConcurrentHashMap;
+import java.util.concurrent.TimeUnit;
+import java.util.function.Supplier;
+import org.aopalliance.intercept.MethodInterceptor;
+import org.aopalliance.intercept.MethodInvocation;
+import org.jspecify.annotations.Nullable;
+import org.springframework.aop.support.AopUtils;
+import org.springframework.util.StringValueResolver;
+
+/** Takes the lock, runs the method, releases the lock. */
+final class LockedInterceptor implements MethodInterceptor {
+    private final Supplier<LeaseholdClient> client;
+    private final StringValueResolver placeholders;
+    private final Map<Method, LockedMethod> methods = new ConcurrentHashMap<>();
+
+    LockedInterceptor(Supplier<LeaseholdClient> client, StringValueResolver placeholders) {
+        this.client = client;
+        this.placeholders = placeholders;
+    }
+
+    /** Reads and checks the annotation of a method; the same one every time. */
+    LockedMethod method(Method method, Locked locked) {
+        return methods.computeIfAbsent(method, each -> new LockedMethod(each, locked, placeholders));
+    }
+
+    @Override
+    public @Nullable Object invoke(MethodInvocation invocation) throws Throwable {
+        Object target = Objects.requireNonNull(invocation.getThis(), "a bean");
+        Method called = AopUtils.getMostSpecificMethod(invocation.getMethod(), target.getClass());
+        // The pointcut has found it there.
+        Locked locked = Objects.requireNonNull(LockedMethod.find(called), "@Locked");
+        LockedMethod method = method(called, locked);
+        LeaseholdLock lock = client.get().lock(method.name(target, invocation.getArguments()));
+        if (!take(lock, method.limit)) {
+            if (method.skips) {
+                return method.skipped();
+            }
+            throw new NotAcquiredException("the lock \"" + lock.name() + "\" of " + called.getDeclaringClass().getSimpleName() + "."
+                    + called.getName() + " was not to be had within " + method.limit);
+        }
+        return run(invocation, lock);
+    }
+
+    private static boolean take(LeaseholdLock lock, @Nullable Duration limit) throws InterruptedException {
+        if (limit == null) {
+            lock.lockInterruptibly();
+            return true;
+        }
+        return lock.tryLock(limit.toNanos(), TimeUnit.NANOSECONDS);
+    }
+
+    private static @Nullable Object run(MethodInvocation invocation, LeaseholdLock lock) throws Throwable {
+        Throwable failure = null;
+        CurrentLock.enter(lock.heldByCurrentThread().orElseThrow());
+        try {
+            return invocation.proceed();
+        } catch (Throwable thrown) {
+            failure = thrown;
+            throw thrown;
+        } finally {
+            CurrentLock.leave();
+            try {
+                lock.unlock();
+            } catch (LockLostException lost) {
+                if (failure == null) {
+                    throw lost;
+                }
+                failure.addSuppressed(lost);
+            }
+        }
+    }
+}

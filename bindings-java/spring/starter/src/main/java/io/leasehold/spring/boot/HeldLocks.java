@@ -1,0 +1,103 @@
+package io.leasehold.spring.boot;
+
+import io.leasehold.LockListener;
+import io.leasehold.LostReason;
+import java.time.Duration;
+import java.util.concurrent.locks.Condition;
+import java.util.concurrent.locks.ReentrantLock;
+import org.jspecify.annotations.Nullable;
+import org.slf4j.Logger;
+import org.slf4j.LoggerFactory;
+import org.springframework.context.SmartLifecycle;
+
+/**
+ * Counts what is held, and lets the shutdown wait until nothing is: after the web server and the schedulers have finished their
+ * work, before the client is closed and releases the rest.
+ */
+final class HeldLocks implements LockListener, SmartLifecycle {
+    /** After everything that has work of users to finish; the web server's own stop is the last of those, at {@code - 2048}. */
+    static final int PHASE = SmartLifecycle.DEFAULT_PHASE - 4096;
+
+    private static final Logger log = LoggerFactory.getLogger(HeldLocks.class);
+
+    private final Duration timeout;
+    private final ReentrantLock mutex = new ReentrantLock();
+    private final Condition changed = mutex.newCondition();
+    private int held;
+    private boolean running;
+
+    HeldLocks(Duration timeout) {
+        this.timeout = timeout;
+    }
+
+    int count() {
+        mutex.lock();
+        try {
+            return held;
+        } finally {
+            mutex.unlock();
+        }
+    }
+
+    @Override
+    public void acquired(String name, Duration waited) {
+        change(1);
+    }
+
+    @Override
+    public void ended(String name, Duration held, @Nullable LostReason lost) {
+        change(-1);
+    }
+
+    private void change(int by) {
+        mutex.lock();
+        try {
+            held += by;
+            changed.signalAll();
+        } finally {
+            mutex.unlock();
+        }
+    }
+
+    @Override
+    public void start() {
+        running = true;
+    }
+
+    @Override
+    public void stop() {
+        mutex.lock();
+        try {
+            running = false;
+            long left = timeout.toNanos();
+            if (held > 0) {
+                log.info("waiting for {} lock(s) that are still held, for at most {}", held, timeout);
+            }
+            while (held > 0 && left > 0) {
+                left = changed.awaitNanos(left);
+            }
+            if (held > 0) {
+                log.warn("{} lock(s) are still held after {}; closing the client releases them", held, timeout);
+            }
+        } catch (InterruptedException interrupted) {
+            Thread.currentThread().interrupt();
+        } finally {
+            mutex.unlock();
+        }
+    }
+
+    @Override
+    public boolean isRunning() {
+        mutex.lock();
+        try {
+            return running;
+        } finally {
+            mutex.unlock();
+        }
+    }
+
+    @Override
+    public int getPhase() {
+        return PHASE;
+    }
+}

@@ -1,0 +1,68 @@
+package io.leasehold.spring.boot;
+
+import io.leasehold.LeaseholdClient;
+import io.leasehold.LockListener;
+import io.leasehold.spring.LockedBeanPostProcessor;
+import org.springframework.beans.factory.ObjectProvider;
+import org.springframework.beans.factory.config.ConfigurableBeanFactory;
+import org.springframework.boot.autoconfigure.AutoConfiguration;
+import org.springframework.boot.autoconfigure.condition.ConditionalOnBooleanProperty;
+import org.springframework.boot.autoconfigure.condition.ConditionalOnMissingBean;
+import org.springframework.boot.context.properties.EnableConfigurationProperties;
+import org.springframework.boot.context.properties.PropertyMapper;
+import org.springframework.context.annotation.Bean;
+import org.springframework.core.env.Environment;
+
+/** The client, what {@code @Locked} needs, and the wait for held locks at shutdown. */
+@AutoConfiguration
+@ConditionalOnBooleanProperty(name = "leasehold.enabled", matchIfMissing = true)
+@EnableConfigurationProperties(LeaseholdProperties.class)
+public class LeaseholdAutoConfiguration {
+    /** The client. Nothing is connected before its first operation. */
+    @Bean
+    @ConditionalOnMissingBean
+    LeaseholdClient leaseholdClient(
+            LeaseholdProperties properties,
+            ObjectProvider<LockListener> listeners,
+            ObjectProvider<LeaseholdClientBuilderCustomizer> customizers) {
+        LeaseholdClient.Builder builder = LeaseholdClient.builder(properties.getEndpoints());
+        PropertyMapper map = PropertyMapper.get();
+        map.from(properties::getTtl).to(builder::ttl);
+        map.from(properties::getNamespace).to(builder::namespace);
+        map.from(properties::getIdentity).to(builder::identity);
+        map.from(properties::getCaFile).to(builder::caFile);
+        map.from(properties::getCertFile).to(builder::certFile);
+        map.from(properties::getKeyFile).to(builder::keyFile);
+        map.from(properties::getConnectTimeout).to(builder::connectTimeout);
+        map.from(properties::getRequestTimeout).to(builder::requestTimeout);
+        login(properties, builder);
+        listeners.orderedStream().forEach(builder::listener);
+        customizers.orderedStream().forEach(customizer -> customizer.customize(builder));
+        return builder.build();
+    }
+
+    @Bean
+    HeldLocks leaseholdHeldLocks(LeaseholdProperties properties) {
+        return new HeldLocks(properties.getShutdownTimeout());
+    }
+
+    // Static, and with providers only: it is there before all other beans and must not bring them forth early.
+    @Bean
+    static LockedBeanPostProcessor leaseholdLockedBeanPostProcessor(
+            ObjectProvider<LeaseholdClient> client, ConfigurableBeanFactory beans, Environment environment) {
+        LockedBeanPostProcessor processor = new LockedBeanPostProcessor(client::getObject, beans::resolveEmbeddedValue);
+        processor.setProxyTargetClass(environment.getProperty("spring.aop.proxy-target-class", Boolean.class, true));
+        return processor;
+    }
+
+    private static void login(LeaseholdProperties properties, LeaseholdClient.Builder builder) {
+        String user = properties.getUser();
+        String password = properties.getPassword();
+        if ((user == null) != (password == null)) {
+            throw new IllegalArgumentException("leasehold.user and leasehold.password belong together; set both or none");
+        }
+        if (user != null && password != null) {
+            builder.user(user, password);
+        }
+    }
+}

@@ -1,0 +1,259 @@
+package io.leasehold.spring.boot;
+
+import static org.assertj.core.api.Assertions.assertThat;
+
+import io.leasehold.Guard;
+import io.leasehold.LeaseholdClient;
+import io.leasehold.shedlock.LeaseholdLockProvider;
+import io.leasehold.spring.integration.LeaseholdLockRegistry;
+import io.leasehold.test.LeaseholdExtension;
+import io.micrometer.core.instrument.MeterRegistry;
+import io.micrometer.core.instrument.simple.SimpleMeterRegistry;
+import java.time.Duration;
+import java.util.concurrent.CompletableFuture;
+import java.util.concurrent.TimeUnit;
+import java.util.function.Consumer;
+import org.junit.jupiter.api.Test;
+import org.junit.jupiter.api.extension.RegisterExtension;
+import org.springframework.boot.autoconfigure.AutoConfigurations;
+import org.springframework.boot.health.contributor.Health;
+import org.springframework.boot.health.contributor.Status;
+import org.springframework.boot.micrometer.metrics.autoconfigure.CompositeMeterRegistryAutoConfiguration;
+import org.springframework.boot.micrometer.metrics.autoconfigure.MetricsAutoConfiguration;
+import org.springframework.boot.test.context.assertj.AssertableApplicationContext;
+import org.springframework.boot.test.context.runner.ApplicationContextRunner;
+import org.springframework.boot.test.context.runner.ContextConsumer;
+
+/** What an application gets from the starter, and what turns it off. */
+class LeaseholdAutoConfigurationTest {
+    @RegisterExtension
+    static final LeaseholdExtension leasehold = LeaseholdExtension.memory();
+
+    private static ApplicationContextRunner application() {
+        return new ApplicationContextRunner()
+                .withConfiguration(AutoConfigurations.of(
+                        LeaseholdAutoConfiguration.class,
+                        LeaseholdHealthAutoConfiguration.class,
+                        LeaseholdMetricsAutoConfiguration.class,
+                        LeaseholdIntegrationAutoConfiguration.class,
+                        LeaseholdShedLockAutoConfiguration.class,
+                        MetricsAutoConfiguration.class,
+                        CompositeMeterRegistryAutoConfiguration.class))
+                .withPropertyValues("leasehold.endpoints=" + leasehold.url());
+    }
+
+    @Test
+    void thereIsAClient() {
+        application()
+                .withPropertyValues("leasehold.identity=shop-1", "leasehold.namespace=/shop", "leasehold.ttl=7s")
+                .run(context -> {
+                    LeaseholdClient client = context.getBean(LeaseholdClient.class);
+                    assertThat(client.identity()).isEqualTo("shop-1");
+                    try (Guard guard = client.lock("/lock/a").acquire()) {
+                        assertThat(guard.key()).startsWith("/shop/lock/a/");
+                        assertThat(guard.remaining()).isBetween(Duration.ofSeconds(5), Duration.ofSeconds(7));
+                    }
+                });
+    }
+
+    /** Each option is given a value that the client refuses, or that is seen in its message: so it has arrived there. */
+    @Test
+    void everyOptionReachesTheClient() {
+        refused("ttl", "leasehold.ttl=1s");
+        refused("connect timeout", "leasehold.connect-timeout=1ms");
+        refused("request timeout", "leasehold.request-timeout=2h");
+        refused("namespace", "leasehold.namespace=" + "x".repeat(1025));
+        refused("identity", "leasehold.identity=" + "x".repeat(257));
+        refused("no-such-ca.pem", "leasehold.endpoints=https://127.0.0.1:1", "leasehold.ca-file=no-such-ca.pem");
+        refused(
+                "no-such-cert.pem",
+                "leasehold.endpoints=https://127.0.0.1:1",
+                "leasehold.cert-file=no-such-cert.pem",
+                "leasehold.key-file=no-such-key.pem");
+        refused("key file", "leasehold.endpoints=https://127.0.0.1:1", "leasehold.cert-file=no-such-cert.pem");
+        refused("certificate file", "leasehold.endpoints=https://127.0.0.1:1", "leasehold.key-file=no-such-key.pem");
+        refused("leasehold.password", "leasehold.user=root");
+    }
+
+    private static void refused(String what, String... properties) {
+        application()
+                .withPropertyValues(properties)
+                .run(context -> assertThat(context)
+                        .hasFailed()
+                        .getFailure()
+                        .rootCause()
+                        .satisfies(cause -> assertThat(cause.getMessage().toLowerCase(java.util.Locale.ROOT)).contains(what)));
+    }
+
+    @Test
+    void customizersComeAfterTheProperties() {
+        application()
+                .withPropertyValues("leasehold.identity=property")
+                .withBean(LeaseholdClientBuilderCustomizer.class, () -> builder -> builder.identity("customizer"))
+                .run(context -> assertThat(context.getBean(LeaseholdClient.class).identity()).isEqualTo("customizer"));
+    }
+
+    @Test
+    void ownBeansComeFirstAndEverythingCanBeTurnedOff() {
+        LeaseholdClient own = leasehold.newClient();
+        application()
+                .withBean("own", LeaseholdClient.class, () -> own)
+                .run(context -> assertThat(context).getBean(LeaseholdClient.class).isSameAs(own));
+        application()
+                .withPropertyValues("leasehold.enabled=false")
+                .run(context -> assertThat(context)
+                        .hasNotFailed()
+                        .doesNotHaveBean(LeaseholdClient.class)
+                        .doesNotHaveBean(LeaseholdMeters.class)
+                        .doesNotHaveBean(LeaseholdHealthIndicator.class));
+        application()
+                .withPropertyValues(
+                        "leasehold.metrics.enabled=false",
+                        "management.health.leasehold.enabled=false",
+                        "leasehold.integration.enabled=false",
+                        "leasehold.shedlock.enabled=false")
+                .run(context -> assertThat(context)
+                        .hasSingleBean(LeaseholdClient.class)
+                        .doesNotHaveBean(LeaseholdMeters.class)
+                        .doesNotHaveBean(LeaseholdHealthIndicator.class)
+                        .doesNotHaveBean(LeaseholdLockRegistry.class)
+                        .doesNotHaveBean(LeaseholdLockProvider.class));
+    }
+
+    @Test
+    void registryAndProviderAreThereWithTheirPrefixes() {
+        application()
+                .withPropertyValues("leasehold.integration.prefix=/i/")
+                .run(context -> {
+                    LeaseholdLockRegistry registry = context.getBean(LeaseholdLockRegistry.class);
+                    registry.executeLocked("k", () -> assertThat(leasehold.client().lock("/i/k").isLocked())
+                            .isTrue());
+                    assertThat(context).hasSingleBean(LeaseholdLockProvider.class);
+                });
+    }
+
+    @Test
+    void healthIsUpOrDown() {
+        application().run(context -> {
+            Health health = context.getBean(LeaseholdHealthIndicator.class).health();
+            assertThat(health.getStatus()).isEqualTo(Status.UP);
+            assertThat(health.getDetails()).containsKeys("identity", "ping");
+        });
+        application()
+                // Nobody listens on the discard port of this machine.
+                .withPropertyValues("leasehold.endpoints=http://127.0.0.1:9", "leasehold.request-timeout=300ms")
+                .run(context -> {
+                    Health health =
+                            context.getBean(LeaseholdHealthIndicator.class).health();
+                    assertThat(health.getStatus()).isEqualTo(Status.DOWN);
+                    assertThat(health.getDetails()).containsKeys("code", "error");
+                });
+    }
+
+    @Test
+    void metersCountWhatHappens() {
+        metered(context -> {
+            LeaseholdClient client = context.getBean(LeaseholdClient.class);
+            MeterRegistry meters = context.getBean(MeterRegistry.class);
+            try (Guard guard = client.lock("m").acquire()) {
+                assertThat(meters.get("leasehold.held").gauge().value()).isEqualTo(1);
+                assertThat(client.lock("m").tryAcquire()).isEmpty();
+                assertThat(guard.held()).isTrue();
+            }
+            assertThat(meters.get("leasehold.held").gauge().value()).isZero();
+            assertThat(meters.get("leasehold.acquire").tag("outcome", "acquired").timer().count()).isEqualTo(1);
+            assertThat(meters.get("leasehold.acquire").tag("outcome", "busy").timer().count()).isEqualTo(1);
+            assertThat(meters.get("leasehold.hold").timer().count()).isEqualTo(1);
+            assertThat(meters.get("leasehold.hold").timer().getId().getTags()).isEmpty();
+
+            // The guard stays open: the loss alone ends the hold.
+            Guard lost = client.lock("m").acquire();
+            leasehold.lose("m");
+            LeaseholdExtension.await(
+                    "the loss is counted",
+                    () -> meters.find("leasehold.lost").tag("reason", "key_deleted").counter() != null);
+            assertThat(meters.get("leasehold.held").gauge().value()).isZero();
+            assertThat(lost.held()).isFalse();
+
+            client.lock("m").acquireAsync().get(10, TimeUnit.SECONDS).releaseAsync().get(10, TimeUnit.SECONDS);
+            assertThat(meters.get("leasehold.acquire").tag("outcome", "acquired").timer().count()).isEqualTo(3);
+            LeaseholdExtension.await("the hold is over", () -> meters.get("leasehold.hold").timer().count() == 3);
+
+            try (Guard guard = client.lock("m").acquire()) {
+                CompletableFuture<Guard> waiting = client.lock("m").acquireAsync();
+                waiting.cancel(false);
+                LeaseholdExtension.await(
+                        "the cancel is counted",
+                        () -> meters.find("leasehold.acquire").tag("outcome", "cancelled").timer() != null);
+                assertThat(guard.held()).isTrue();
+            }
+        });
+    }
+
+    @Test
+    void metersHaveNamesOnlyIfAskedFor() {
+        application()
+                .withBean(SimpleMeterRegistry.class)
+                .withPropertyValues("leasehold.metrics.names=true")
+                .run(context -> {
+                    context.getBean(LeaseholdClient.class).lock("n").acquire().close();
+                    assertThat(context.getBean(MeterRegistry.class)
+                                    .get("leasehold.hold")
+                                    .tag("name", "n")
+                                    .timer()
+                                    .count())
+                            .isEqualTo(1);
+                });
+    }
+
+    private static void metered(ContextConsumer<AssertableApplicationContext> test) {
+        application().withBean(SimpleMeterRegistry.class).run(test);
+    }
+
+    @Test
+    void theShutdownWaitsForWhatIsHeld() throws Exception {
+        CompletableFuture<Guard> held = new CompletableFuture<>();
+        CompletableFuture<Long> closed = new CompletableFuture<>();
+        Consumer<AssertableApplicationContext> begin = context -> {
+            try {
+                held.complete(context.getBean(LeaseholdClient.class).lock("s").acquire());
+            } catch (InterruptedException interrupted) {
+                held.completeExceptionally(interrupted);
+            }
+        };
+        Thread application = new Thread(() -> {
+            application().withPropertyValues("leasehold.shutdown-timeout=30s").run(begin::accept);
+            closed.complete(System.nanoTime());
+        });
+        application.start();
+        Guard guard = held.get(30, TimeUnit.SECONDS);
+        // The context closes by now; it must still be at it, and the lock must still be ours.
+        assertThat(closed.completeOnTimeout(0L, 300, TimeUnit.MILLISECONDS).copy().get()).isZero();
+        assertThat(guard.held()).isTrue();
+        guard.close();
+        application.join(20_000);
+        assertThat(application.isAlive()).isFalse();
+    }
+
+    @Test
+    void theShutdownReleasesWhatIsHeldForTooLong() {
+        application()
+                .withPropertyValues("leasehold.shutdown-timeout=100ms")
+                .run(context -> context.getBean(LeaseholdClient.class).lock("t").acquire());
+        assertThat(leasehold.client().lock("t").isLocked()).isFalse();
+    }
+
+    @Test
+    void propertiesAreDocumented() throws Exception {
+        String metadata = new String(getClass()
+                .getResourceAsStream("/META-INF/spring-configuration-metadata.json")
+                .readAllBytes());
+        for (String name : new String[] {
+            "endpoints", "ttl", "namespace", "identity", "user", "password", "ca-file", "cert-file", "key-file",
+            "connect-timeout", "request-timeout", "shutdown-timeout", "enabled", "metrics.enabled", "metrics.names",
+            "integration.enabled", "integration.prefix", "shedlock.enabled", "shedlock.prefix"
+        }) {
+            assertThat(metadata).contains("\"leasehold." + name + "\"");
+        }
+    }
+}
