@@ -6,10 +6,10 @@ SHELL := /bin/bash
 # Where rustup and Go put themselves, for shells that do not know yet, and where the set-up unpacks Debian's etcd.
 export PATH := $(PATH):$(HOME)/.cargo/bin:/usr/local/go/bin:$(CURDIR)/.cache/debian-etcd/usr/bin
 
-.PHONY: help demo sample test build lint fmt gen bench conformance sim search teeth doctor
+.PHONY: help demo sample test build install-c lint fmt gen bench conformance sim search teeth doctor
 
 help: ## List the targets.
-	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 demo: ## Set up what is needed, start an etcd, and show one queue, a killed holder and a refused stale write; ARGS="--help" tells more.
 	@scripts/setup.sh demo
@@ -33,6 +33,11 @@ build: ## Build everything.
 	bindings-node/build
 	bindings-python/build
 	@scripts/maven.sh package -Dmaven.test.skip=true
+
+install-c: ## Install the C library: PREFIX=/usr/local, DESTDIR=, LIBDIR=, INCLUDEDIR=; LINKER=cc instead of zig.
+	@scripts/setup.sh build
+	cargo build --release -p leasehold-ffi-c
+	@env $(foreach name,PREFIX DESTDIR LIBDIR INCLUDEDIR LINKER,$(if $($(name)),$(name)='$($(name))')) ffi-c/install/run
 
 lint: ## Check format, lints and documentation warnings (the first stages of `make test`).
 	@scripts/setup.sh build

@@ -150,6 +150,9 @@ has_protoc() {
   return "$status"
 }
 has_jansson() { echo '#include <jansson.h>' | cc -E - >/dev/null 2>&1; }
+has_cxx() { have c++; }
+has_valgrind() { have valgrind; }
+has_cmake() { have cmake && have pkg-config; }
 has_go() { have go; }
 has_node() { have node && have npm && at_least "$(version node --version)" 20.11; }
 # A runtime alone has no compiler.
@@ -187,6 +190,12 @@ fi
 if wants test; then
   thing required "Go" has_go none \
     "install it (go.dev); the tests build etcd 3.5, 3.6 and 3.7 with it, once"
+  thing optional "C++ compiler (c++)" has_cxx "apt_install g++" \
+    "install g++ (Debian: apt-get install g++); without it leasehold.hpp is not tested"
+  thing optional "valgrind" has_valgrind "apt_install valgrind" \
+    "install it (Debian: apt-get install valgrind); without it the C library is not tested for leaks by it"
+  thing optional "CMake and pkg-config" has_cmake "apt_install cmake pkg-config make" \
+    "install them (Debian: apt-get install cmake pkg-config); without them finding the installed C library is not tested"
   thing optional "etcd 3.4" has_etcd_3_4 unpack_debian_etcd \
     "make test unpacks the package of Debian 12, where there is one; without it the tests on 3.4 are skipped and counted so"
 fi

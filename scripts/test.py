@@ -57,6 +57,7 @@ STAGES = [
         "tests",
         ["cargo", "test", "-p", "leasehold-bridge", "--features", "testing,model", "--test", "model"],
     ),
+    Stage("c", "tests", [sys.executable, "-B", "ffi-c/tests/test_c.py"]),
     Stage("node", "tests", ["bindings-node/test"]),
     # With their documentation, whose warnings fail it.
     Stage("java", "tests", ["scripts/maven.sh", "--verbose", "verify", "-Prelease"]),

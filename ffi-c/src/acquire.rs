@@ -80,11 +80,13 @@ pub unsafe extern "C" fn lh_acquire_async(
     op: *mut lh_op,
     error: *mut lh_error,
 ) -> i32 {
+    // SAFETY: the caller promises what the header asks for.
+    let then = unsafe { Then::new(on_loop, callback, user_data, op) };
     let body = || {
         // SAFETY: the caller promises what the header asks for.
         unsafe {
             let acquire = Acquire::new(client, name, opts)?;
-            start(Then { on_loop, callback, user_data, op }, |sink| Ok(Some(acquire.start(sink))))
+            start(then, |sink| Ok(Some(acquire.start(sink))))
         }
     };
     // SAFETY: as above.

@@ -35,10 +35,22 @@ pub type lh_callback = Option<unsafe extern "C" fn(user_data: *mut c_void, resul
 /// How the result of an operation finds its host.
 #[derive(Clone, Copy)]
 pub(crate) struct Then {
-    pub(crate) on_loop: lh_loop,
-    pub(crate) callback: lh_callback,
-    pub(crate) user_data: *mut c_void,
-    pub(crate) op: *mut lh_op,
+    on_loop: lh_loop,
+    callback: lh_callback,
+    user_data: *mut c_void,
+    op: *mut lh_op,
+}
+
+impl Then {
+    /// What the host gave; `op` is none until the operation is started.
+    ///
+    /// # Safety
+    /// `op` is NULL, or points to memory for an `lh_op`.
+    pub(crate) unsafe fn new(on_loop: lh_loop, callback: lh_callback, user_data: *mut c_void, op: *mut lh_op) -> Self {
+        // SAFETY: the caller promises it. What it returns is the place, which is not needed yet.
+        drop(unsafe { Out::optional(op) });
+        Self { on_loop, callback, user_data, op }
+    }
 }
 
 /// An operation whose last result has not been delivered.

@@ -66,10 +66,12 @@ pub unsafe extern "C" fn lh_client_close_async(
     op: *mut lh_op,
     error: *mut lh_error,
 ) -> i32 {
+    // SAFETY: the caller promises what the header asks for.
+    let then = unsafe { Then::new(on_loop, callback, user_data, op) };
     let body = || {
         let client = find(client)?;
         // SAFETY: the caller promises what the header asks for.
-        unsafe { start(Then { on_loop, callback, user_data, op }, |sink| Ok(Some(client.close(sink)))) }
+        unsafe { start(then, |sink| Ok(Some(client.close(sink)))) }
     };
     // SAFETY: as above.
     unsafe { enter(error, body) }
@@ -121,10 +123,12 @@ pub unsafe extern "C" fn lh_client_ping_async(
     op: *mut lh_op,
     error: *mut lh_error,
 ) -> i32 {
+    // SAFETY: the caller promises what the header asks for.
+    let then = unsafe { Then::new(on_loop, callback, user_data, op) };
     let body = || {
         let client = find(client)?;
         // SAFETY: the caller promises what the header asks for.
-        unsafe { start(Then { on_loop, callback, user_data, op }, |sink| Ok(Some(client.ping(None, sink)))) }
+        unsafe { start(then, |sink| Ok(Some(client.ping(None, sink)))) }
     };
     // SAFETY: as above.
     unsafe { enter(error, body) }
@@ -185,12 +189,14 @@ pub unsafe extern "C" fn lh_client_queue_async(
     op: *mut lh_op,
     error: *mut lh_error,
 ) -> i32 {
+    // SAFETY: the caller promises what the header asks for.
+    let then = unsafe { Then::new(on_loop, callback, user_data, op) };
     let body = || {
         let client = find(client)?;
         // SAFETY: the caller promises what the header asks for.
         unsafe {
             let name = text(name, "name")?;
-            start(Then { on_loop, callback, user_data, op }, |sink| Ok(Some(client.queue(name, None, sink))))
+            start(then, |sink| Ok(Some(client.queue(name, None, sink))))
         }
     };
     // SAFETY: as above.
@@ -228,12 +234,13 @@ pub unsafe extern "C" fn lh_client_force_release_async(
     op: *mut lh_op,
     error: *mut lh_error,
 ) -> i32 {
+    // SAFETY: the caller promises what the header asks for.
+    let then = unsafe { Then::new(on_loop, callback, user_data, op) };
     let body = || {
         let client = find(client)?;
         // SAFETY: the caller promises what the header asks for.
         unsafe {
             let name = text(name, "name")?;
-            let then = Then { on_loop, callback, user_data, op };
             start(then, |sink| Ok(Some(client.force_release(name, token, None, sink))))
         }
     };
@@ -252,10 +259,12 @@ pub unsafe extern "C" fn lh_client_on_state(
     op: *mut lh_op,
     error: *mut lh_error,
 ) -> i32 {
+    // SAFETY: the caller promises what the header asks for.
+    let then = unsafe { Then::new(on_loop, callback, user_data, op) };
     let body = || {
         let client = find(client)?;
         // SAFETY: the caller promises what the header asks for.
-        unsafe { start(Then { on_loop, callback, user_data, op }, |sink| Ok(Some(client.on_state(sink)))) }
+        unsafe { start(then, |sink| Ok(Some(client.on_state(sink)))) }
     };
     // SAFETY: as above.
     unsafe { enter(error, body) }

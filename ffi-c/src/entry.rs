@@ -68,6 +68,9 @@ impl<T: Default> Out<T> {
     /// # Safety
     /// As [`Out::new`].
     pub(crate) unsafe fn optional(place: *mut T) -> Option<Self> {
+        if place.is_null() {
+            return None;
+        }
         // SAFETY: the caller promises it.
         unsafe { Self::new(place, "") }.ok()
     }

@@ -165,7 +165,8 @@ pub unsafe extern "C" fn lh_guard_release_async(
     op: *mut lh_op,
     error: *mut lh_error,
 ) -> i32 {
-    let then = Then { on_loop, callback, user_data, op };
+    // SAFETY: the caller promises what the header asks for.
+    let then = unsafe { Then::new(on_loop, callback, user_data, op) };
     // SAFETY: the caller promises what the header asks for.
     unsafe { do_later(guard, then, error, |guard, sink| Ok(guard.release(None, sink))) }
 }
@@ -217,7 +218,8 @@ pub unsafe extern "C" fn lh_guard_extend_async(
     op: *mut lh_op,
     error: *mut lh_error,
 ) -> i32 {
-    let then = Then { on_loop, callback, user_data, op };
+    // SAFETY: the caller promises what the header asks for.
+    let then = unsafe { Then::new(on_loop, callback, user_data, op) };
     // SAFETY: the caller promises what the header asks for.
     unsafe { do_later(guard, then, error, |guard, sink| Ok(guard.extend(span(ttl_ms, "ttl_ms")?, None, sink))) }
 }
@@ -234,7 +236,8 @@ pub unsafe extern "C" fn lh_guard_on_lost(
     op: *mut lh_op,
     error: *mut lh_error,
 ) -> i32 {
-    let then = Then { on_loop, callback, user_data, op };
+    // SAFETY: the caller promises what the header asks for.
+    let then = unsafe { Then::new(on_loop, callback, user_data, op) };
     // SAFETY: the caller promises what the header asks for.
     unsafe { do_later(guard, then, error, |guard, sink| Ok(guard.lost(sink))) }
 }

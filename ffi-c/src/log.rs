@@ -27,9 +27,11 @@ pub unsafe extern "C" fn lh_log_listen(
 ) -> i32 {
     let body = || {
         let level = level_of(level)?;
-        let then = Then { on_loop, callback, user_data, op: ptr::null_mut() };
         // SAFETY: `op` is NULL.
-        unsafe { start(then, |sink| logs::listen(level, sink).map(|()| None)) }
+        unsafe {
+            let then = Then::new(on_loop, callback, user_data, ptr::null_mut());
+            start(then, |sink| logs::listen(level, sink).map(|()| None))
+        }
     };
     // SAFETY: the caller promises what the header asks for.
     unsafe { enter(error, body) }

@@ -49,7 +49,8 @@ pub unsafe extern "C" fn lh_testing_never_async(
     user_data: *mut c_void,
     op: *mut lh_op,
 ) -> i32 {
-    let then = Then { on_loop, callback, user_data, op };
+    // SAFETY: the caller promises what the header asks for.
+    let then = unsafe { Then::new(on_loop, callback, user_data, op) };
     // SAFETY: the caller promises it, and NULL is allowed.
     unsafe { enter(ptr::null_mut(), || start(then, |sink| Ok(Some(testing::never(None, sink))))) }
 }
@@ -65,7 +66,8 @@ pub unsafe extern "C" fn lh_testing_echo_async(
     user_data: *mut c_void,
     op: *mut lh_op,
 ) -> i32 {
-    let then = Then { on_loop, callback, user_data, op };
+    // SAFETY: the caller promises what the header asks for.
+    let then = unsafe { Then::new(on_loop, callback, user_data, op) };
     // SAFETY: the caller promises it, and NULL is allowed.
     unsafe { enter(ptr::null_mut(), || start(then, |sink| Ok(Some(testing::echo("echo".into(), sink))))) }
 }

@@ -58,7 +58,8 @@ pub unsafe extern "C" fn lh_guard_put_async(
     op: *mut lh_op,
     error: *mut lh_error,
 ) -> i32 {
-    let then = Then { on_loop, callback, user_data, op };
+    // SAFETY: the caller promises what the header asks for.
+    let then = unsafe { Then::new(on_loop, callback, user_data, op) };
     // SAFETY: the caller promises what the header asks for.
     unsafe {
         do_later(guard, then, error, |guard, sink| {
@@ -106,7 +107,8 @@ pub unsafe extern "C" fn lh_guard_delete_async(
     op: *mut lh_op,
     error: *mut lh_error,
 ) -> i32 {
-    let then = Then { on_loop, callback, user_data, op };
+    // SAFETY: the caller promises what the header asks for.
+    let then = unsafe { Then::new(on_loop, callback, user_data, op) };
     // SAFETY: the caller promises what the header asks for.
     unsafe {
         do_later(guard, then, error, |guard, sink| {
@@ -158,7 +160,8 @@ pub unsafe extern "C" fn lh_guard_txn_async(
     op: *mut lh_op,
     error: *mut lh_error,
 ) -> i32 {
-    let then = Then { on_loop, callback, user_data, op };
+    // SAFETY: the caller promises what the header asks for.
+    let then = unsafe { Then::new(on_loop, callback, user_data, op) };
     // SAFETY: the caller promises what the header asks for.
     unsafe { do_later(guard, then, error, |guard, sink| Ok(guard.txn(operations(ops, count)?, None, sink))) }
 }

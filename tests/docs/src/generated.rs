@@ -15,10 +15,22 @@ struct Part {
     text: fn() -> String,
 }
 
-const PARTS: [Part; 2] = [
+const PARTS: [Part; 8] = [
     Part { page: "docs/errors.md", name: "codes", text: codes },
     Part { page: "docs/errors.md", name: "reasons", text: reasons },
+    // Files that the tests of the C library compile and run.
+    Part { page: "README.md", name: "readme.c", text: || example(include_str!("../../../ffi-c/examples/readme.c"), "c") },
+    Part { page: "docs/c.md", name: "blocking.c", text: || example(include_str!("../../../ffi-c/examples/blocking.c"), "c") },
+    Part { page: "docs/c.md", name: "timed.c", text: || example(include_str!("../../../ffi-c/examples/timed.c"), "c") },
+    Part { page: "docs/c.md", name: "event_loop.c", text: || example(include_str!("../../../ffi-c/examples/event_loop.c"), "c") },
+    Part { page: "docs/c.md", name: "on_lost.c", text: || example(include_str!("../../../ffi-c/examples/on_lost.c"), "c") },
+    Part { page: "docs/c.md", name: "cpp.cpp", text: || example(include_str!("../../../ffi-c/examples/cpp.cpp"), "cpp") },
 ];
+
+/// A file as a fenced block.
+fn example(file: &str, language: &str) -> String {
+    format!("```{language}\n{}\n```\n", file.trim_end())
+}
 
 /// The header that the entry points of `ffi-c` are.
 const HEADER: &str = "include/leasehold.h";
@@ -67,18 +79,19 @@ fn replace(page: &str, name: &str, text: &str) -> Option<String> {
 }
 
 fn codes() -> String {
-    let mut table = String::from("| Number | Name | Rust |\n|---:|---|---|\n");
+    let mut table = String::from("| Number | Name | Rust | C |\n|---:|---|---|---|\n");
     for code in Code::ALL {
         let (number, name) = (code.number(), code.name());
-        _ = writeln!(table, "| {number} | [`{name}`](#{}) | `Code::{code:?}` |", name.to_lowercase());
+        _ = writeln!(table, "| {number} | [`{name}`](#{}) | `Code::{code:?}` | `LH_{name}` |", name.to_lowercase());
     }
     table
 }
 
 fn reasons() -> String {
-    let mut table = String::from("| Number | Name | Rust |\n|---:|---|---|\n");
+    let mut table = String::from("| Number | Name | Rust | C |\n|---:|---|---|---|\n");
     for reason in LostReason::ALL {
-        _ = writeln!(table, "| {} | `{}` | `LostReason::{reason:?}` |", reason.number(), reason.name());
+        let (number, name) = (reason.number(), reason.name());
+        _ = writeln!(table, "| {number} | `{name}` | `LostReason::{reason:?}` | `LH_LOST_{name}` |");
     }
     table
 }

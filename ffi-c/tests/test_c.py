@@ -1,0 +1,220 @@
+#!/usr/bin/env python3
+"""Tests of the C library from outside: programs in C on a real etcd, under valgrind and the sanitizers, and installed.
+
+`make test` runs it in sizes that take a minute or two; LEASEHOLD_FULL=1 in full. Ends every process that it starts.
+"""
+
+import json
+import os
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+import unittest
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[2]
+TARGET = Path(os.environ.get("CARGO_TARGET_DIR") or ROOT / "target")
+BUILT = TARGET / "c" / "debug"
+FFI = ROOT / "ffi-c"
+FULL = bool(os.environ.get("LEASEHOLD_FULL"))
+# No program may hang the rest; under valgrind all is some thirty times slower.
+LIMIT_SECONDS = 900 if FULL else 400
+# What the shared library may ask of its machine.
+GLIBC = (2, 28)
+
+etcd = None
+url = ""
+
+
+def call(*command: object, **options) -> str:
+    """Runs a command, which must succeed, and returns what it printed."""
+    done = subprocess.run(
+        [str(word) for word in command], text=True, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
+        timeout=LIMIT_SECONDS, stdin=subprocess.DEVNULL, **options,
+    )
+    if done.returncode != 0:
+        raise AssertionError(f"{' '.join(map(str, command))} ended with {done.returncode}\n{done.stdout[-6000:]}")
+    return done.stdout
+
+
+def setUpModule() -> None:
+    global etcd, url
+    cargo = ["cargo", "build", "--quiet"]
+    # A library with functions that fail, panic and never answer; after it, the one that users get.
+    call(*cargo, "-p", "leasehold-ffi-c", "--features", "testing", cwd=ROOT)
+    testing = TARGET / "c" / "testing"
+    testing.mkdir(parents=True, exist_ok=True)
+    shutil.copy2(TARGET / "debug" / "libleasehold_ffi.so", testing / "libleasehold.so.0")
+    call(*cargo, "--workspace", "--bins", "--lib", cwd=ROOT)
+    call("make", "--silent", "-C", FFI, "tests")
+    command = [TARGET / "debug" / "leasehold-etcd", "--version", "3.7"]
+    etcd = subprocess.Popen(command, text=True, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+    url = json.loads(etcd.stdout.readline())["endpoints"][0]
+
+
+def tearDownModule() -> None:
+    if etcd:
+        # It removes its etcd when its input ends.
+        etcd.stdin.close()
+        etcd.wait(60)
+        etcd.stdout.close()
+
+
+class Programs(unittest.TestCase):
+    def test_misuse_gets_a_status(self) -> None:
+        call(BUILT / "test-misuse")
+
+    def test_cycles_and_cancels_leave_nothing(self) -> None:
+        cycles, cancels = (10_000, 300) if FULL else (1_000, 100)
+        print(call(BUILT / "test-cycles", url, cycles, cancels), end="")
+
+    def test_forks(self) -> None:
+        print(call(BUILT / "test-forks", url, 200 if FULL else 50), end="")
+
+    def test_an_end_with_operations_pending(self) -> None:
+        for how in ("return", "exit", "close"):
+            for _ in range(50 if FULL else 15):
+                # What the one before left in etcd ends with its lease: another name.
+                call(BUILT / "test-pending", f"{url}?ttl=2s&namespace=/{how}/{os.urandom(4).hex()}", how)
+
+    def test_panics_and_failures_become_statuses(self) -> None:
+        printed = call(TARGET / "c" / "testing" / "test-panics", env={**os.environ, "RUST_BACKTRACE": "0"})
+        print(*re.findall(r".*: \d+ ns", printed), sep="\n")
+
+
+class Sanitized(unittest.TestCase):
+    """AddressSanitizer with its leak check, and UndefinedBehaviorSanitizer, on the programs and the library's memory."""
+
+    def test_misuse(self) -> None:
+        call(BUILT / "sanitized-misuse")
+
+    def test_cycles_and_cancels(self) -> None:
+        print(call(BUILT / "sanitized-cycles", url, *((10_000, 300) if FULL else (1_000, 100))), end="")
+
+    def test_forks(self) -> None:
+        call(BUILT / "sanitized-forks", url, 200 if FULL else 30)
+
+
+class Valgrind(unittest.TestCase):
+    def check(self, *command: object) -> None:
+        if not shutil.which("valgrind"):
+            print(f"SKIPPED {self.id()}: there is no valgrind (Debian: apt-get install valgrind)")
+            self.skipTest("no valgrind")
+        options = ["--quiet", "--error-exitcode=9", "--leak-check=full", "--errors-for-leak-kinds=definite"]
+        call("valgrind", *options, "--show-leak-kinds=definite", "--fair-sched=yes", *command)
+
+    def test_misuse(self) -> None:
+        self.check(BUILT / "test-misuse")
+
+    def test_cycles_and_cancels(self) -> None:
+        self.check(BUILT / "test-cycles", url, *((10_000, 300) if FULL else (200, 20)))
+
+
+class Examples(unittest.TestCase):
+    def example(self, name: str) -> str:
+        return call(BUILT / f"example-{name}", f"{url}?namespace=/example/{name}")
+
+    def test_blocking(self) -> None:
+        self.assertRegex(self.example("blocking"), r"^mine, with the token \d+\n$")
+
+    def test_timed(self) -> None:
+        self.assertEqual(self.example("timed"), "after 200 ms: NOT_ACQUIRED\nafter a change of mind: CANCELLED\n")
+
+    def test_event_loop(self) -> None:
+        printed = self.example("event_loop")
+        self.assertEqual(printed.count("held, token"), 3, printed)
+        self.assertEqual(printed.count("released, OK"), 3, printed)
+
+    def test_on_lost(self) -> None:
+        self.assertEqual(self.example("on_lost"), "stopped: KEY_DELETED\nrelease: LOST\n")
+
+    def test_cpp(self) -> None:
+        if not shutil.which(os.environ.get("CXX", "c++")):
+            print(f"SKIPPED {self.id()}: there is no C++ compiler")
+            self.skipTest("no C++ compiler")
+        self.assertRegex(self.example("cpp"), r"^mine, .*\nnobody else gets it\nthe next one has the token \d+\n$")
+
+
+class Installed(unittest.TestCase):
+    """`make install-c` into an empty directory, and programs elsewhere that find it as C programs do."""
+
+    @classmethod
+    def setUpClass(cls) -> None:
+        cls.place = Path(tempfile.mkdtemp(prefix="leasehold-c-"))
+        cls.addClassCleanup(shutil.rmtree, cls.place)
+        cls.prefix = cls.place / "usr"
+        call(FFI / "install" / "run", env={**os.environ, "PREFIX": str(cls.prefix), "PROFILE": "debug"})
+        cls.lib = cls.prefix / "lib"
+        cls.shared = next(cls.lib.glob("libleasehold.so.*.*.*"))
+        cls.work = cls.place / "work"
+        cls.work.mkdir()
+        for name in ("blocking.c", "cpp.cpp"):
+            shutil.copy(FFI / "examples" / name, cls.work)
+        cls.environment = {**os.environ, "PKG_CONFIG_PATH": str(cls.lib / "pkgconfig"), "LD_LIBRARY_PATH": str(cls.lib)}
+
+    def build_and_run(self, words: str, program: str, expected: str) -> None:
+        call("sh", "-c", f"{words} -o {program}", cwd=self.work, env=self.environment)
+        printed = call(self.work / program, f"{url}?namespace=/installed/{program}", env=self.environment)
+        self.assertIn(expected, printed)
+
+    def needs(self, tool: str) -> None:
+        if not shutil.which(tool):
+            print(f"SKIPPED {self.id()}: there is no {tool}")
+            self.skipTest(f"no {tool}")
+
+    def test_with_pkg_config(self) -> None:
+        self.needs("pkg-config")
+        self.build_and_run("cc blocking.c $(pkg-config --cflags --libs leasehold)", "shared", "mine, with the token")
+
+    def test_with_pkg_config_statically(self) -> None:
+        self.needs("pkg-config")
+        words = "cc -static blocking.c $(pkg-config --static --cflags --libs leasehold)"
+        self.build_and_run(words, "static", "mine, with the token")
+        self.assertIn("statically linked", call("file", self.work / "static") if shutil.which("file") else "statically linked")
+
+    def test_cpp_with_pkg_config(self) -> None:
+        self.needs("pkg-config")
+        self.needs("c++")
+        words = "c++ -std=c++17 cpp.cpp $(pkg-config --cflags --libs leasehold)"
+        self.build_and_run(words, "cpp", "nobody else gets it")
+
+    def test_with_cmake(self) -> None:
+        self.needs("cmake")
+        (self.work / "CMakeLists.txt").write_text(
+            "cmake_minimum_required(VERSION 3.13)\n"
+            "project(user C)\n"
+            "find_package(leasehold 0.1 REQUIRED)\n"
+            "add_executable(user blocking.c)\n"
+            "target_link_libraries(user leasehold::leasehold)\n"
+            "add_executable(user-static blocking.c)\n"
+            "target_link_libraries(user-static leasehold::static)\n"
+        )
+        call("cmake", "-S", self.work, "-B", self.work / "build", f"-DCMAKE_PREFIX_PATH={self.prefix}")
+        call("cmake", "--build", self.work / "build")
+        for program in ("user", "user-static"):
+            without = {name: value for name, value in self.environment.items() if name != "LD_LIBRARY_PATH"}
+            printed = call(self.work / "build" / program, f"{url}?namespace=/cmake/{program}", env=without)
+            self.assertIn("mine, with the token", printed)
+
+    def test_only_the_names_of_the_header_are_shown(self) -> None:
+        header = (ROOT / "include" / "leasehold.h").read_text()
+        # A function's name, at the start of its declaration's list of parameters.
+        declared = set(re.findall(r"^[a-z].*?\b\**(lh_\w+)\(", header, re.MULTILINE)) - {"lh_callback"}
+        self.assertGreater(len(declared), 50)
+        for command in (["nm", "-D", "--defined-only", self.shared], ["nm", "-g", "--defined-only", self.lib / "libleasehold.a"]):
+            shown = {line.split()[-1] for line in call(*command).splitlines() if " " in line}
+            self.assertEqual(shown, declared, f"{command}")
+
+    def test_the_soname_and_the_floor_of_glibc(self) -> None:
+        self.assertRegex(call("readelf", "-d", self.shared), r"SONAME.*\[libleasehold\.so\.0\]")
+        wanted = set(re.findall(r"GLIBC_(\d+)\.(\d+)", call("objdump", "-T", self.shared)))
+        newest = max((int(major), int(minor)) for major, minor in wanted)
+        print(f"the shared library needs glibc {newest[0]}.{newest[1]}")
+        self.assertLessEqual(newest, GLIBC)
+
+
+if __name__ == "__main__":
+    sys.stdout.reconfigure(line_buffering=True)
+    unittest.main(argv=[sys.argv[0], "-v", *sys.argv[1:]])
