@@ -612,30 +612,6 @@ const char *lh_strerror(int32_t status);
 /// The stable name of a reason of lh_reason, such as "EXPIRED"; NULL for a number that is none. Never to be freed.
 const char *lh_reason_name(int32_t reason);
 
-/// Panics: 0 in the entry point, 1 within the operation's start, 2 in its task, 3 later in it, 4 in the task's drop.
-///
-/// # Safety
-/// `error` is NULL, or points to memory for an `lh_error`.
-int32_t lh_testing_panic(int32_t stage, struct lh_error *error);
-
-/// Fails with a status.
-///
-/// # Safety
-/// As [`lh_testing_panic`].
-int32_t lh_testing_fail(int32_t status, struct lh_error *error);
-
-/// Starts an operation that is never over unless it is cancelled.
-///
-/// # Safety
-/// `op` is NULL, or points to memory for an `lh_op`.
-int32_t lh_testing_never_async(struct lh_loop on_loop, lh_callback callback, void *user_data, struct lh_op *op);
-
-/// Starts an operation that is over at once.
-///
-/// # Safety
-/// As [`lh_testing_never_async`].
-int32_t lh_testing_echo_async(struct lh_loop on_loop, lh_callback callback, void *user_data, struct lh_op *op);
-
 /// Frees what lh_guard_txn brought; NULL is allowed. Only once, and not what a callback was given.
 void lh_committed_free(struct lh_committed *committed);
 

@@ -3,16 +3,22 @@
 #ifndef CHECK_H
 #define CHECK_H
 
+#ifndef _GNU_SOURCE
 #define _GNU_SOURCE
+#endif
 #include <dirent.h>
 #include <leasehold.h>
 #include <pthread.h>
-#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
 #include <unistd.h>
+#ifdef __cplusplus
+#include <atomic>
+#else
+#include <stdatomic.h>
+#endif
 
 #define CHECK(condition)                                                                                               \
     do {                                                                                                               \
@@ -63,7 +69,8 @@ static inline int count_of(const char *what) {
 }
 
 static inline lh_live live(void) {
-    lh_live now = {.size = sizeof now};
+    lh_live now;
+    now.size = sizeof now;
     OK(lh_live_count(&now));
     return now;
 }

@@ -24,6 +24,8 @@ LIMIT_SECONDS = 900 if FULL else 400
 # What the shared library may ask of its machine.
 GLIBC = (2, 28)
 
+CXX = os.environ.get("CXX", "c++")
+
 etcd = None
 url = ""
 
@@ -37,6 +39,14 @@ def call(*command: object, **options) -> str:
     if done.returncode != 0:
         raise AssertionError(f"{' '.join(map(str, command))} ended with {done.returncode}\n{done.stdout[-6000:]}")
     return done.stdout
+
+
+def needs(test: unittest.TestCase, tool: str) -> None:
+    """Skips the test where there is no such tool, and says so in the summary."""
+    if not shutil.which(tool):
+        why = f"there is no {tool}; make doctor says how to get it"
+        print(f"SKIPPED {test.id()}: {why}")
+        test.skipTest(why)
 
 
 def setUpModule() -> None:
@@ -66,6 +76,10 @@ class Programs(unittest.TestCase):
     def test_misuse_gets_a_status(self) -> None:
         call(BUILT / "test-misuse")
 
+    def test_the_wrapper_for_cpp(self) -> None:
+        needs(self, CXX)
+        call(BUILT / "test-wrapper")
+
     def test_cycles_and_cancels_leave_nothing(self) -> None:
         cycles, cancels = (10_000, 300) if FULL else (1_000, 100)
         print(call(BUILT / "test-cycles", url, cycles, cancels), end="")
@@ -90,6 +104,10 @@ class Sanitized(unittest.TestCase):
     def test_misuse(self) -> None:
         call(BUILT / "sanitized-misuse")
 
+    def test_the_wrapper_for_cpp(self) -> None:
+        needs(self, CXX)
+        call(BUILT / "sanitized-wrapper")
+
     def test_cycles_and_cancels(self) -> None:
         print(call(BUILT / "sanitized-cycles", url, *((10_000, 300) if FULL else (1_000, 100))), end="")
 
@@ -99,9 +117,7 @@ class Sanitized(unittest.TestCase):
 
 class Valgrind(unittest.TestCase):
     def check(self, *command: object) -> None:
-        if not shutil.which("valgrind"):
-            print(f"SKIPPED {self.id()}: there is no valgrind (Debian: apt-get install valgrind)")
-            self.skipTest("no valgrind")
+        needs(self, "valgrind")
         options = ["--quiet", "--error-exitcode=9", "--leak-check=full", "--errors-for-leak-kinds=definite"]
         call("valgrind", *options, "--show-leak-kinds=definite", "--fair-sched=yes", *command)
 
@@ -131,9 +147,7 @@ class Examples(unittest.TestCase):
         self.assertEqual(self.example("on_lost"), "stopped: KEY_DELETED\nrelease: LOST\n")
 
     def test_cpp(self) -> None:
-        if not shutil.which(os.environ.get("CXX", "c++")):
-            print(f"SKIPPED {self.id()}: there is no C++ compiler")
-            self.skipTest("no C++ compiler")
+        needs(self, CXX)
         self.assertRegex(self.example("cpp"), r"^mine, .*\nnobody else gets it\nthe next one has the token \d+\n$")
 
 
@@ -159,29 +173,24 @@ class Installed(unittest.TestCase):
         printed = call(self.work / program, f"{url}?namespace=/installed/{program}", env=self.environment)
         self.assertIn(expected, printed)
 
-    def needs(self, tool: str) -> None:
-        if not shutil.which(tool):
-            print(f"SKIPPED {self.id()}: there is no {tool}")
-            self.skipTest(f"no {tool}")
-
     def test_with_pkg_config(self) -> None:
-        self.needs("pkg-config")
+        needs(self, "pkg-config")
         self.build_and_run("cc blocking.c $(pkg-config --cflags --libs leasehold)", "shared", "mine, with the token")
 
     def test_with_pkg_config_statically(self) -> None:
-        self.needs("pkg-config")
+        needs(self, "pkg-config")
         words = "cc -static blocking.c $(pkg-config --static --cflags --libs leasehold)"
         self.build_and_run(words, "static", "mine, with the token")
         self.assertIn("statically linked", call("file", self.work / "static") if shutil.which("file") else "statically linked")
 
     def test_cpp_with_pkg_config(self) -> None:
-        self.needs("pkg-config")
-        self.needs("c++")
+        needs(self, CXX)
+        needs(self, "pkg-config")
         words = "c++ -std=c++17 cpp.cpp $(pkg-config --cflags --libs leasehold)"
         self.build_and_run(words, "cpp", "nobody else gets it")
 
     def test_with_cmake(self) -> None:
-        self.needs("cmake")
+        needs(self, "cmake")
         (self.work / "CMakeLists.txt").write_text(
             "cmake_minimum_required(VERSION 3.13)\n"
             "project(user C)\n"

@@ -274,6 +274,9 @@ static void acquire(json_t *id, json_t *request, struct call *call) {
     else if (mode && strcmp(mode, "wait") != 0)
         refuse(BAD_REQUEST, "mode is wait or try, not \"%s\"", mode);
     call->hold = strdup(hold);
+    /* What is meant where a request says nothing: see run-sync. */
+    if (!via)
+        via = getenv("LEASEHOLD_DRIVER_VIA");
     if (via && strcmp(via, "sync") == 0) {
         pthread_t thread;
         lh_cancel_new(&opts.cancel);
