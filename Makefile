@@ -13,7 +13,8 @@ help: ## List the targets.
 
 demo: ## Set up what is needed, start an etcd, and show one queue, a killed holder and a refused stale write; ARGS="--help" tells more.
 	@scripts/setup.sh demo
-	@cargo build -p leasehold-demo -p leasehold-node
+	@cargo build -p leasehold-demo -p leasehold-node -p leasehold-ffi-c
+	@$(MAKE) --silent -C ffi-c
 	@! command -v node >/dev/null || bindings-node/build
 	@cargo run --quiet -p leasehold-demo -- $(ARGS)
 
@@ -53,7 +54,8 @@ gen: ## Write generated files anew; `make gen CHECK=1` only says which are stale
 
 bench: ## Measure against raw etcd calls, data on disk and in memory, and every language against Rust; ARGS="--help" tells more.
 	@scripts/setup.sh demo
-	@cargo build --release -p leasehold-bench --features echo -p leasehold-node
+	@cargo build --release -p leasehold-bench --features echo -p leasehold-node -p leasehold-ffi-c
+	@$(MAKE) --silent -C ffi-c PROFILE=release
 	@bindings-node/build
 	@cargo run --release -p leasehold-bench --features echo -- $(ARGS)
 

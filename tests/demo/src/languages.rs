@@ -24,6 +24,7 @@ const LANGUAGES: &[Language] = &[
         command: &["node", "tests/demo/contenders/node.mjs"],
         built: Some("bindings-node/dist/index.mjs"),
     },
+    Language { name: "c", command: &["{bin}/../c/debug/contender"], built: Some("target/c/debug/contender") },
 ];
 
 const ROOT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../..");
