@@ -33,12 +33,11 @@ use crate::{
 pub type lh_callback = Option<unsafe extern "C" fn(user_data: *mut c_void, result: *const lh_result)>;
 
 /// How the result of an operation finds its host.
-#[derive(Clone, Copy)]
 pub(crate) struct Then {
     on_loop: lh_loop,
     callback: lh_callback,
     user_data: *mut c_void,
-    op: *mut lh_op,
+    op: Option<Out<lh_op>>,
 }
 
 impl Then {
@@ -47,9 +46,8 @@ impl Then {
     /// # Safety
     /// `op` is NULL, or points to memory for an `lh_op`.
     pub(crate) unsafe fn new(on_loop: lh_loop, callback: lh_callback, user_data: *mut c_void, op: *mut lh_op) -> Self {
-        // SAFETY: the caller promises it. What it returns is the place, which is not needed yet.
-        drop(unsafe { Out::optional(op) });
-        Self { on_loop, callback, user_data, op }
+        // SAFETY: the caller promises it.
+        Self { on_loop, callback, user_data, op: unsafe { Out::optional(op) } }
     }
 }
 
@@ -81,15 +79,13 @@ fn pending() -> MutexGuard<'static, HashMap<u64, Pending>> {
 /// Starts an operation. An error means that the callback is never called.
 ///
 /// # Safety
-/// `then.op` is NULL, or points to memory for an `lh_op`.
+/// The place that `then` has for the operation is still one.
 pub(crate) unsafe fn start(then: Then, begin: impl FnOnce(Sink) -> Result<Option<OpId>>) -> Result<()> {
-    // SAFETY: the caller promises it.
-    let op = unsafe { Out::optional(then.op) };
     let callback = then.callback.ok_or_else(|| invalid("the callback is NULL"))?;
     let queue = if then.on_loop.id == 0 { callback_thread()? } else { queue(then.on_loop)? };
     let entry = Entry::new(Pending { callback, user_data: then.user_data, on_loop: then.on_loop.id, operation: None });
     let number = entry.0;
-    if let Some(op) = &op {
+    if let Some(op) = &then.op {
         // Before it starts: the callback may be faster than this function.
         op.set(lh_op { id: number });
     }
@@ -108,7 +104,7 @@ pub(crate) unsafe fn start(then: Then, begin: impl FnOnce(Sink) -> Result<Option
         // Its loop was closed a moment ago, and has called it back.
         Err(_) if entry.is_over() => Ok(()),
         Err(error) => {
-            if let Some(op) = &op {
+            if let Some(op) = &then.op {
                 op.set(lh_op::default());
             }
             Err(error)

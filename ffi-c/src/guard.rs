@@ -130,7 +130,7 @@ pub(crate) unsafe fn do_now(guard: lh_guard, error: *mut lh_error, begin: impl F
 /// Starts an operation of a guard.
 ///
 /// # Safety
-/// `error` and `then.op` are NULL, or point to memory for what they say.
+/// `error` is NULL, or points to memory for an `lh_error`; the place that `then` has for the operation is still one.
 pub(crate) unsafe fn do_later(
     guard: lh_guard,
     then: Then,

@@ -19,12 +19,32 @@ const PARTS: [Part; 8] = [
     Part { page: "docs/errors.md", name: "codes", text: codes },
     Part { page: "docs/errors.md", name: "reasons", text: reasons },
     // Files that the tests of the C library compile and run.
-    Part { page: "README.md", name: "readme.c", text: || example(include_str!("../../../ffi-c/examples/readme.c"), "c") },
-    Part { page: "docs/c.md", name: "blocking.c", text: || example(include_str!("../../../ffi-c/examples/blocking.c"), "c") },
+    Part {
+        page: "README.md",
+        name: "readme.c",
+        text: || example(include_str!("../../../ffi-c/examples/readme.c"), "c"),
+    },
+    Part {
+        page: "docs/c.md",
+        name: "blocking.c",
+        text: || example(include_str!("../../../ffi-c/examples/blocking.c"), "c"),
+    },
     Part { page: "docs/c.md", name: "timed.c", text: || example(include_str!("../../../ffi-c/examples/timed.c"), "c") },
-    Part { page: "docs/c.md", name: "event_loop.c", text: || example(include_str!("../../../ffi-c/examples/event_loop.c"), "c") },
-    Part { page: "docs/c.md", name: "on_lost.c", text: || example(include_str!("../../../ffi-c/examples/on_lost.c"), "c") },
-    Part { page: "docs/c.md", name: "cpp.cpp", text: || example(include_str!("../../../ffi-c/examples/cpp.cpp"), "cpp") },
+    Part {
+        page: "docs/c.md",
+        name: "event_loop.c",
+        text: || example(include_str!("../../../ffi-c/examples/event_loop.c"), "c"),
+    },
+    Part {
+        page: "docs/c.md",
+        name: "on_lost.c",
+        text: || example(include_str!("../../../ffi-c/examples/on_lost.c"), "c"),
+    },
+    Part {
+        page: "docs/c.md",
+        name: "cpp.cpp",
+        text: || example(include_str!("../../../ffi-c/examples/cpp.cpp"), "cpp"),
+    },
 ];
 
 /// A file as a fenced block.
