@@ -30,7 +30,7 @@ static void cycle(int number) {
         int before = atomic_load(&done);
         OK(lh_acquire_async(client, "/c/cycles", NULL, LH_CALLBACK_THREAD, on_acquired, NULL, NULL, &error));
         for (int i = 0; atomic_load(&done) == before; i++) {
-            CHECK(i < 400000);
+            CHECK(i < 1000000);
             pause_us(50);
         }
     }

@@ -75,7 +75,7 @@ static void handles_that_are_none(lh_client c, lh_guard g, lh_cancel k, lh_loop 
     BAD(lh_dispatch(l, &count));
     BAD(lh_loop_close(l, &error));
     if (k.id != 0) {
-        OK(lh_client_open("memory://misuse", NULL, &client, &error));
+        OK(lh_client_open(MEMORY, NULL, &client, &error));
         BAD(lh_acquire(client, "n", &cancelled, &guard, &error));
         BAD(lh_acquire_async(client, "n", NULL, l, never_called, NULL, &op, &error));
         OK(lh_close(client, &error));
@@ -87,9 +87,9 @@ static void places_that_are_null(void) {
     lh_guard guard;
     lh_op op;
     lh_txn_op wrong = {.kind = 7, .key = (const uint8_t *)"k", .key_len = 1}, keyless = {.kind = LH_TXN_PUT, .key_len = 3};
-    BAD(lh_client_open("memory://misuse", NULL, NULL, &error));
+    BAD(lh_client_open(MEMORY, NULL, NULL, &error));
     BAD(lh_client_open(NULL, NULL, &client, &error));
-    OK(lh_client_open("memory://misuse", NULL, &client, NULL));
+    OK(lh_client_open(MEMORY, NULL, &client, NULL));
     BAD(lh_acquire(client, NULL, NULL, &guard, NULL));
     BAD(lh_acquire(client, "n", NULL, NULL, &error));
     BAD(lh_acquire_async(client, "n", NULL, LH_CALLBACK_THREAD, NULL, NULL, &op, &error));
@@ -123,20 +123,20 @@ static void options_that_are_wrong(void) {
     lh_client client;
     lh_guard guard;
     lh_client_opts opts = {.ttl_ms = 5000};
-    BAD(lh_client_open("memory://misuse", &opts, &client, &error)); /* its size was forgotten */
+    BAD(lh_client_open(MEMORY, &opts, &client, &error)); /* its size was forgotten */
     CHECK(strstr(error.message, "sizeof(lh_client_opts)"));
     opts.size = sizeof opts;
     opts.ttl_ms = -1;
-    BAD(lh_client_open("memory://misuse", &opts, &client, &error));
+    BAD(lh_client_open(MEMORY, &opts, &client, &error));
     opts.ttl_ms = INT64_MAX;
-    BAD(lh_client_open("memory://misuse", &opts, &client, &error));
+    BAD(lh_client_open(MEMORY, &opts, &client, &error));
     opts.ttl_ms = 0;
     opts.password = "secret";
-    BAD(lh_client_open("memory://misuse", &opts, &client, &error));
+    BAD(lh_client_open(MEMORY, &opts, &client, &error));
     CHECK(!strstr(error.message, "secret"));
     opts.password = NULL;
     opts.identity = "\xff\xfe";
-    BAD(lh_client_open("memory://misuse", &opts, &client, &error));
+    BAD(lh_client_open(MEMORY, &opts, &client, &error));
     CHECK(strstr(error.message, "UTF-8"));
     opts.identity = NULL;
     /* A later version of the struct: fine as long as it asks for nothing that we do not know. */
@@ -145,12 +145,12 @@ static void options_that_are_wrong(void) {
         int64_t unknown;
     } later = {.known = opts};
     later.known.size = sizeof later;
-    OK(lh_client_open("memory://misuse", &later.known, &client, &error));
+    OK(lh_client_open(MEMORY, &later.known, &client, &error));
     OK(lh_close(client, &error));
     later.unknown = 1;
-    IS(LH_UNSUPPORTED, lh_client_open("memory://misuse", &later.known, &client, &error));
+    IS(LH_UNSUPPORTED, lh_client_open(MEMORY, &later.known, &client, &error));
     /* Waits at the end of the range. */
-    OK(lh_client_open("memory://misuse", NULL, &client, &error));
+    OK(lh_client_open(MEMORY, NULL, &client, &error));
     lh_acquire_opts endless = {.size = sizeof endless, .wait_ms = INT64_MAX};
     OK(lh_acquire(client, "n", &endless, &guard, &error));
     endless.wait_ms = 0;
@@ -178,7 +178,7 @@ static void lives_that_end_twice(void) {
     char text[4];
     size_t needed;
     pthread_t thread;
-    OK(lh_client_open("memory://misuse", NULL, &client, &error));
+    OK(lh_client_open(MEMORY, NULL, &client, &error));
     OK(lh_acquire(client, "n", NULL, &guard, &error));
     BAD(lh_guard_key(guard, text, sizeof text, &needed));
     CHECK(needed > sizeof text && text[0] == '\0');
@@ -217,7 +217,7 @@ static void lives_that_end_twice(void) {
     BAD(lh_client_close(client, &error));
     BAD(lh_acquire(client, "n", NULL, &guard, &error));
     /* A guard outlives the handle of its client. */
-    OK(lh_client_open("memory://misuse", NULL, &client, &error));
+    OK(lh_client_open(MEMORY, NULL, &client, &error));
     OK(lh_acquire(client, "n", NULL, &guard, &error));
     OK(lh_client_free(client));
     OK(lh_guard_held(guard, &held));
@@ -260,7 +260,7 @@ static void a_client_closed_under_pending_operations(void) {
     struct seen seen[MANY] = {0};
     lh_client client;
     lh_guard guard;
-    OK(lh_client_open("memory://misuse", NULL, &client, &error));
+    OK(lh_client_open(MEMORY, NULL, &client, &error));
     OK(lh_acquire(client, "n", NULL, &guard, &error));
     for (int i = 0; i < MANY; i++)
         OK(lh_acquire_async(client, "n", NULL, LH_CALLBACK_THREAD, note, &seen[i], NULL, &error));
@@ -277,7 +277,7 @@ static void a_loop_closed_under_pending_operations(void) {
     lh_op op;
     size_t count;
     int fd;
-    OK(lh_client_open("memory://misuse", NULL, &client, &error));
+    OK(lh_client_open(MEMORY, NULL, &client, &error));
     OK(lh_acquire(client, "n", NULL, &guard, &error));
     OK(lh_loop_open(&loop, &error));
     OK(lh_poll_fd(loop, &fd));
@@ -305,7 +305,7 @@ static void operations_cancelled_one_by_one(void) {
     lh_op ops[MANY];
     lh_client client;
     lh_guard guard;
-    OK(lh_client_open("memory://misuse", NULL, &client, &error));
+    OK(lh_client_open(MEMORY, NULL, &client, &error));
     OK(lh_acquire(client, "n", NULL, &guard, &error));
     for (int i = 0; i < MANY; i++)
         OK(lh_acquire_async(client, "n", NULL, LH_CALLBACK_THREAD, note, &seen[i], &ops[i], &error));
@@ -341,7 +341,7 @@ static void nested(void *user_data, const lh_result *result) {
 
 static void a_callback_that_calls_back_in(void) {
     struct nest nest = {.starter = pthread_self()};
-    OK(lh_client_open("memory://misuse", NULL, &nest.client, &error));
+    OK(lh_client_open(MEMORY, NULL, &nest.client, &error));
     OK(lh_acquire_async(nest.client, "nest", NULL, LH_CALLBACK_THREAD, nested, &nest, NULL, &error));
     EVENTUALLY(atomic_load(&nest.depth) == 21);
     EVENTUALLY(live().operations == 0);
@@ -368,7 +368,7 @@ static void a_guard_freed_while_others_use_it(void) {
     lh_client client;
     lh_guard guard;
     pthread_t threads[4];
-    OK(lh_client_open("memory://misuse", NULL, &client, &error));
+    OK(lh_client_open(MEMORY, NULL, &client, &error));
     OK(lh_acquire(client, "n", NULL, &guard, &error));
     for (int i = 0; i < 4; i++)
         CHECK(pthread_create(&threads[i], NULL, hammer, &guard) == 0);
@@ -402,7 +402,7 @@ static void on_lost(void *user_data, const lh_result *result) {
 static void listeners_hear_the_end(void) {
     lh_client client;
     lh_guard guard;
-    OK(lh_client_open("memory://misuse", NULL, &client, &error));
+    OK(lh_client_open(MEMORY, NULL, &client, &error));
     OK(lh_client_on_state(client, LH_CALLBACK_THREAD, on_state, NULL, NULL, &error));
     OK(lh_log_listen(LH_LEVEL_TRACE, LH_CALLBACK_THREAD, on_state, NULL, &error));
     OK(lh_acquire(client, "n", NULL, &guard, &error));

@@ -31,7 +31,7 @@ static void cost_of_nothing(void) {
     for (int i = 0; i < CALLS; i++)
         lh_abi_version();
     printf("a call that does nothing: %lld ns\n", (long long)ns_since(begun) / CALLS);
-    OK(lh_client_open("memory://panics", NULL, &client, NULL));
+    OK(lh_client_open(MEMORY, NULL, &client, NULL));
     OK(lh_acquire(client, "n", NULL, &guard, NULL));
     clock_gettime(CLOCK_MONOTONIC, &begun);
     for (int i = 0; i < CALLS; i++)

@@ -125,7 +125,8 @@ class Valgrind(unittest.TestCase):
         self.check(BUILT / "test-misuse")
 
     def test_cycles_and_cancels(self) -> None:
-        self.check(BUILT / "test-cycles", url, *((10_000, 300) if FULL else (200, 20)))
+        patient = f"{url}?request_timeout=60s&connect_timeout=30s&ttl=60s"
+        self.check(BUILT / "test-cycles", patient, *((10_000, 300) if FULL else (200, 20)))
 
 
 class Examples(unittest.TestCase):

@@ -20,7 +20,7 @@ static std::int32_t code_of(const std::function<void()> &call) {
 }
 
 static void guards_release_themselves() {
-    client c("memory://wrapper");
+    client c(MEMORY);
     {
         guard first = c.acquire("/w");
         CHECK(first.held() && first.token() > 0 && first.sequence() == 0 && first.remaining() > 1s);
@@ -41,10 +41,10 @@ static void errors_are_exceptions() {
     CHECK(code_of([] { client c(""); }) == LH_INVALID_ARGUMENT);
     leasehold::client_options options;
     options.ttl = 0ms;
-    CHECK(code_of([&] { client c("memory://wrapper", options); }) == LH_INVALID_ARGUMENT);
+    CHECK(code_of([&] { client c(MEMORY, options); }) == LH_INVALID_ARGUMENT);
     options.ttl = 10s;
     options.identity = "wrapper-1";
-    client c("memory://wrapper", options);
+    client c(MEMORY, options);
     CHECK(c.identity() == "wrapper-1");
     leasehold::acquire_options short_ttl;
     short_ttl.ttl = 1ms;
@@ -65,7 +65,7 @@ static void errors_are_exceptions() {
 }
 
 static void waiting_can_be_left_and_ended() {
-    client c("memory://wrapper");
+    client c(MEMORY);
     guard held = c.acquire("/w");
     leasehold::cancel patience;
     leasehold::acquire_options options;
@@ -87,7 +87,7 @@ static void waiting_can_be_left_and_ended() {
 static void losses_are_told_once_and_only_losses() {
     std::atomic<int> told{0};
     {
-        client c("memory://wrapper");
+        client c(MEMORY);
         guard held = c.acquire("/w");
         held.on_lost([&](std::int32_t) { told += 100; });
         held.release();
