@@ -52,12 +52,12 @@ gen: ## Write generated files anew; `make gen CHECK=1` only says which are stale
 	@scripts/setup.sh build
 	@cargo run --quiet -p leasehold-docs --bin gen -- $(if $(CHECK),--check)
 
-bench: ## Measure against raw etcd calls, data on disk and in memory, and every language against Rust; ARGS="--help" tells more.
+bench: ## Measure against raw etcd calls, data on disk and in memory, and every language against Rust; ARGS="--help" tells more; COMPARE=node sets npm's etcd3 and redlock beside it.
 	@scripts/setup.sh demo
 	@cargo build --release -p leasehold-bench --features echo -p leasehold-node -p leasehold-ffi-c
 	@$(MAKE) --silent -C ffi-c PROFILE=release
 	@bindings-node/build
-	@cargo run --release -p leasehold-bench --features echo -- $(ARGS)
+	@$(if $(COMPARE),tests/bench/workers/$(COMPARE)/compare,cargo run --release -p leasehold-bench --features echo --) $(ARGS)
 
 conformance: ## Play the conformance scenarios; ARGS="…" goes to the runner.
 	@scripts/setup.sh test
