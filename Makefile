@@ -57,7 +57,7 @@ bench: ## Measure against raw etcd calls, data on disk and in memory, and every 
 	@cargo build --release -p leasehold-bench --features echo -p leasehold-node -p leasehold-ffi-c
 	@$(MAKE) --silent -C ffi-c PROFILE=release
 	@bindings-node/build
-	@$(if $(COMPARE),tests/bench/workers/$(COMPARE)/compare,cargo run --release -p leasehold-bench --features echo --) $(ARGS)
+	@$(if $(COMPARE),tests/bench/workers/$(COMPARE)/compare,$${CARGO_TARGET_DIR:-target}/release/leasehold-bench) $(ARGS)
 
 conformance: ## Play the conformance scenarios; ARGS="…" goes to the runner.
 	@scripts/setup.sh test
