@@ -94,7 +94,7 @@ async fn tls_and_plain_text_do_not_understand_each_other_and_the_message_says_wh
     let endpoint = secure.endpoint(0).replace("https://", "http://");
     let error = call(&super::store_at(vec![endpoint.clone()]), write("a")).await.unwrap_err();
     assert_eq!(error.kind, ErrorKind::Unavailable, "{error}");
-    assert!(error.message.contains(&endpoint), "{error}");
+    assert!(error.message.contains(&endpoint) && error.message.contains("is it an https:// endpoint?"), "{error}");
 }
 
 #[test]

@@ -44,6 +44,9 @@ pub(super) struct Failure {
 /// What to say of a server that does not speak TLS.
 const NO_TLS: &str = "it does not answer in TLS; is it an http:// endpoint?";
 
+/// What to say of a server that hangs up on plain text, as one does that speaks TLS only.
+const ONLY_TLS: &str = "it hangs up; if it always does, is it an https:// endpoint?";
+
 /// Prefix of every error that etcd itself reports.
 const FROM_ETCD: &str = "etcdserver: ";
 
@@ -92,6 +95,9 @@ impl Failure {
             Some((error, Some(advice))) => (ErrorKind::Unauthenticated, format!("{error}; {advice}")),
             Some((TlsError::InvalidMessage(_), None)) => (ErrorKind::Unavailable, NO_TLS.to_owned()),
             Some((error, None)) => (ErrorKind::Unavailable, format!("TLS: {error}")),
+            None if endpoint.starts_with("http://") && chain.clone().any(is_hang_up) => {
+                (ErrorKind::Unavailable, ONLY_TLS.to_owned())
+            }
             None => match root_cause(chain) {
                 // tokio-rustls's words for a server that hangs up on our first word; etcd without TLS does.
                 cause if cause == "tls handshake eof" => (ErrorKind::Unavailable, NO_TLS.to_owned()),
@@ -240,6 +246,12 @@ impl<'a> Iterator for Chain<'a> {
         self.0 = wrapped.map(|wrapped| wrapped as &(dyn StdError + 'static)).or_else(|| error.source());
         Some(error)
     }
+}
+
+/// Whether this says that the other side ended the connection in the middle of HTTP/2; the system's own errors are others.
+fn is_hang_up(error: &(dyn StdError + 'static)) -> bool {
+    let error = error.downcast_ref::<io::Error>();
+    error.is_some_and(|error| error.kind() == io::ErrorKind::BrokenPipe && error.raw_os_error().is_none())
 }
 
 /// The innermost error in words, without the operating system's numbers.
