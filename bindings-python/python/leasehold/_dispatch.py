@@ -56,15 +56,19 @@ class _Dispatcher:
                 thread.join(1)
 
     def _run(self, queue: _native.Queue) -> None:
-        while (arrivals := queue.take(_MOST, _HOUR_MS)) is not None:
-            for tag, is_last, value, error in arrivals:
-                handler = self._handlers.pop(tag) if is_last else self._handlers[tag]
-                try:
-                    handler(value, cast("LeaseholdError | None", error), is_last)
-                except Exception:
-                    logging.getLogger("leasehold").exception("a callback failed")
-            # A guard among them would live until the next ones arrive.
-            del arrivals
+        while self._serve(queue):
+            pass
+
+    def _serve(self, queue: _native.Queue) -> bool:
+        # A function of its own: what it took must not live on, a guard least of all, while it waits for more.
+        arrivals = queue.take(_MOST, _HOUR_MS)
+        for tag, is_last, value, error in arrivals or ():
+            handler = self._handlers.pop(tag) if is_last else self._handlers[tag]
+            try:
+                handler(value, cast("LeaseholdError | None", error), is_last)
+            except Exception:
+                logging.getLogger("leasehold").exception("a callback failed")
+        return arrivals is not None
 
 
 _dispatcher = _Dispatcher()

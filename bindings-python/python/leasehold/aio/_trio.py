@@ -54,16 +54,17 @@ class Host:
         try:
             while True:
                 await trio.lowlevel.wait_readable(fd)
-                for tag, is_last, value, error in self._queue.drain(MOST):
-                    handler = self._handlers.pop(tag) if is_last else self._handlers[tag]
-                    try:
-                        handler(value, cast("LeaseholdError | None", error), is_last)
-                    except Exception:  # noqa: BLE001 - it is the user's callback, and the others must be served
-                        logger.exception("a callback failed")
-                # A guard among them would live until the next ones arrive.
-                value = None
+                self._drain()
         finally:
             self._queue.close()
+
+    def _drain(self) -> None:
+        for tag, is_last, value, error in self._queue.drain(MOST):
+            handler = self._handlers.pop(tag) if is_last else self._handlers[tag]
+            try:
+                handler(value, cast("LeaseholdError | None", error), is_last)
+            except Exception:  # noqa: BLE001 - it is the user's callback, and the others must be served
+                logger.exception("a callback failed")
 
     async def run(self, call: _native.Call[T]) -> T:
         """See `_host.Host`."""

@@ -1,0 +1,154 @@
+"""For the tests of programs that lock: an etcd of their own, and locks that are lost on demand.
+
+Most tests need neither: `leasehold.Client("memory://")` is a store inside the process.
+
+With pytest, say `pytest_plugins = ["leasehold.testing"]` in the outermost `conftest.py`; then the fixture `leasehold_etcd` is an
+`Etcd` for the whole run.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import socket
+import subprocess
+import tempfile
+import time
+from typing import TYPE_CHECKING
+
+from leasehold._errors import LeaseholdError, Unsupported
+from leasehold._sync import Client
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from typing_extensions import Self
+
+    from leasehold._base import ClientBase
+    from leasehold._guard import GuardBase
+
+__all__ = ["Etcd", "lose"]
+
+_START_SECONDS = 30.0
+_LOSS_SECONDS = 10.0
+_STEP_SECONDS = 0.005
+
+
+class Etcd:
+    """An etcd on loopback, alone, with its data in a directory that goes away with it.
+
+    >>> with Etcd() as etcd, Client(etcd.url) as client:  # doctest: +SKIP
+    ...     client.ping()
+    """
+
+    def __init__(self, program: str | os.PathLike[str] | None = None) -> None:
+        """Starts it and waits until it serves.
+
+        Args:
+            program: The etcd to start; the one that `LEASEHOLD_ETCD` names, or the first on the `PATH`, if it is not given.
+
+        Raises:
+            Unsupported: there is none, or it does not come up within 30 s.
+        """
+        found = program or os.environ.get("LEASEHOLD_ETCD") or shutil.which("etcd")
+        if found is None:
+            msg = "there is no etcd on the PATH; install one, or name one in LEASEHOLD_ETCD"
+            raise Unsupported(msg)
+        self._directory = tempfile.TemporaryDirectory(prefix="leasehold-etcd-")
+        clients, peers = (f"http://127.0.0.1:{port}" for port in _free_ports())
+        self.url: str = clients
+        """Its endpoint."""
+        with open(os.path.join(self._directory.name, "log"), "wb") as log:  # noqa: PTH118, PTH123
+            self._process = subprocess.Popen(  # noqa: S603 - the program is the user's choice
+                [
+                    os.fspath(found),
+                    *("--name", "test", "--data-dir", os.path.join(self._directory.name, "data")),  # noqa: PTH118
+                    *("--listen-client-urls", clients, "--advertise-client-urls", clients),
+                    *("--listen-peer-urls", peers, "--initial-advertise-peer-urls", peers),
+                    *("--initial-cluster", f"test={peers}"),
+                ],
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=log,
+            )
+        try:
+            self._wait()
+        except BaseException:
+            self.stop()
+            raise
+
+    def stop(self) -> None:
+        """Ends it and removes its data. Twice is no error."""
+        if self._process.poll() is None:
+            self._process.kill()
+            self._process.wait()
+        self._directory.cleanup()
+
+    def __enter__(self) -> Self:
+        """The etcd itself."""
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        """Ends it."""
+        self.stop()
+
+    def _wait(self) -> None:
+        until = time.monotonic() + _START_SECONDS
+        with Client(self.url, request_timeout=1) as client:
+            while True:
+                try:
+                    return client.ping()
+                except LeaseholdError as error:
+                    if self._process.poll() is not None or time.monotonic() > until:
+                        with open(os.path.join(self._directory.name, "log"), errors="replace") as log:  # noqa: PTH118, PTH123
+                            end = "".join(log.readlines()[-5:])
+                        msg = f"etcd did not come up: {error}; the end of its log: {end}"
+                        raise Unsupported(msg) from None
+                    time.sleep(_STEP_SECONDS)
+
+
+def lose(client: ClientBase, guard: GuardBase) -> None:
+    """Takes the lock away from `guard`, as an administrator could, and waits until it knows: the reason is `KEY_DELETED`.
+
+    Works with every client of the same etcd (or `memory://` store) and namespace, and with guards of threads and of loops.
+
+    >>> client = Client("memory://")
+    >>> guard = client.lock("/lock/a").acquire()
+    >>> lose(client, guard)
+    >>> guard.held
+    False
+
+    Raises:
+        NotHeld: it holds nothing any more. Otherwise as `leasehold.Lock.force_release`.
+        TimeoutError: it has not noticed within 10 s.
+    """
+    client._native.force_release(guard.name, guard.token).block()  # pyright: ignore[reportPrivateUsage]
+    until = time.monotonic() + _LOSS_SECONDS
+    while guard.held:
+        if time.monotonic() > until:
+            msg = f"{guard!r} has not noticed its loss; are its client and this one on the same etcd and namespace?"
+            raise TimeoutError(msg)
+        time.sleep(_STEP_SECONDS)
+
+
+def _free_ports() -> list[int]:
+    # Both at the same time, so that they differ. Another program may take one before etcd does: then it says so and ends.
+    with socket.create_server(("127.0.0.1", 0)) as one, socket.create_server(("127.0.0.1", 0)) as other:
+        return [one.getsockname()[1], other.getsockname()[1]]
+
+
+try:
+    import pytest
+except ImportError:
+    pass
+else:
+
+    @pytest.fixture(scope="session")
+    def leasehold_etcd() -> Iterator[Etcd]:
+        """An etcd for the whole run; skips what asks for it where there is none."""
+        try:
+            etcd = Etcd()
+        except Unsupported as error:
+            pytest.skip(str(error))
+        with etcd:
+            yield etcd
