@@ -219,7 +219,7 @@ def test_futures(client: leasehold.Client, server: Server, name: str) -> None:
     until(lambda: server.keys(name) == [guard.key], "its place is given up")
     with pytest.raises(CancelledError):
         waiting.result()
-    timed_out = client.lock(name).acquire_future(timeout=0.01)
+    timed_out = client.lock(name).acquire_future(timeout=0.3)
     assert isinstance(timed_out.exception(5), leasehold.LockTimeout)
     called = threading.Event()
     forgotten = client.lock(name).acquire_future()

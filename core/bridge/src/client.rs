@@ -2,7 +2,7 @@
 
 use std::{
     sync::{
-        Arc,
+        Arc, Weak,
         atomic::{AtomicBool, Ordering},
     },
     time::Duration,
@@ -24,6 +24,8 @@ use crate::{
 #[derive(Debug)]
 pub struct Client {
     core: leasehold::Client,
+    /// For its guards, which keep it: whatever is held is released by the end of the process.
+    me: Weak<Self>,
     /// Cancelled when it is closed: ends what listens.
     closed: Cancel,
     /// Set by the operation that is the first, before it is started.
@@ -62,7 +64,7 @@ impl Client {
         let client = Arc::new_cyclic(|me| {
             let entry = handles::tables().open.insert(me.clone());
             let (closed, is_used) = (Cancel::new(), PerProcess::new());
-            Self { core, closed, is_used, entry, _counted: Counted::new(&live::CLIENTS) }
+            Self { core, me: me.clone(), closed, is_used, entry, _counted: Counted::new(&live::CLIENTS) }
         });
         Ok(client)
     }
@@ -88,10 +90,10 @@ impl Client {
         if let Some(ttl) = options.ttl {
             lock = lock.ttl(ttl);
         }
-        let wait = options.wait;
+        let (wait, me) = (options.wait, self.me.upgrade());
         operation::start(sink, cancel, |stop| async move {
             let guard = lock.acquire_unless(wait, stop.asked()).await?;
-            Ok(Outcome::Guard(Guard::new(guard)))
+            Ok(Outcome::Guard(Guard::new(guard, me)))
         })
     }
 

@@ -6,6 +6,7 @@ use leasehold::{Code, LostReason};
 use tokio::sync::watch;
 
 use crate::{
+    client::Client,
     completion::{Outcome, Sink},
     fork::OfProcess,
     live::{self, Counted},
@@ -19,6 +20,8 @@ use crate::{
 #[derive(Debug)]
 pub struct Guard {
     hold: OfProcess<Arc<Hold>>,
+    /// Its host may have let go of it; what closes all clients must find it.
+    _client: Option<Arc<Client>>,
     _counted: Counted,
 }
 
@@ -91,9 +94,9 @@ pub enum TxnOp {
 }
 
 impl Guard {
-    pub(crate) fn new(core: leasehold::Guard) -> Self {
+    pub(crate) fn new(core: leasehold::Guard, client: Option<Arc<Client>>) -> Self {
         let hold = Arc::new(Hold { core, end: watch::Sender::new(None) });
-        Self { hold: OfProcess::new(hold), _counted: Counted::new(&live::GUARDS) }
+        Self { hold: OfProcess::new(hold), _client: client, _counted: Counted::new(&live::GUARDS) }
     }
 
     /// The name of the lock.

@@ -69,6 +69,17 @@ fn closing_everything_takes_no_longer_than_it_may() {
 }
 
 #[test]
+fn a_guard_whose_client_was_freed_is_released_by_closing() {
+    alone("a_guard_whose_client_was_freed_is_released_by_closing", None, |_| {
+        let open = || support::client("memory://freed");
+        let guard = acquire(&open(), NAME, Some(Duration::ZERO)).unwrap();
+        assert!(shutdown::close_all(LIMIT));
+        assert!(!guard.is_held());
+        acquire(&open(), NAME, Some(Duration::ZERO)).expect("it is free");
+    });
+}
+
+#[test]
 fn an_abandoned_guard_is_released_by_closing() {
     alone("an_abandoned_guard_is_released_by_closing", None, |_| {
         let open = || support::client("memory://abandoned");
