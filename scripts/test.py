@@ -45,6 +45,7 @@ STAGES = [
         {"RUSTDOCFLAGS": "-D warnings"},
     ),
     Stage("lint-node", "check", ["bindings-node/lint"]),
+    Stage("lint-python", "check", ["bindings-python/lint"]),
     # Before anything that asks for "any" etcd: from here on that is 3.7, as in the cache the newest comes first.
     Stage("servers", "check", ["cargo", "run", "-p", "leasehold-etcd", "--", "--build-only"]),
     # The tests on all versions are among them; each goes through the versions that it is about.
@@ -59,6 +60,7 @@ STAGES = [
     ),
     Stage("c", "tests", [sys.executable, "-B", "ffi-c/tests/test_c.py"]),
     Stage("node", "tests", ["bindings-node/test"]),
+    Stage("python", "tests", ["bindings-python/test"]),
     # With their documentation, whose warnings fail it.
     Stage("java", "tests", ["scripts/maven.sh", "--verbose", "verify", "-Prelease"]),
     # After what has built it. `make sample` plays the copied lock, too.

@@ -6,7 +6,7 @@ use std::{
 };
 
 use leasehold_bridge::{self as bridge, Code, Error, OpId, Result, Sink, Waiter, operation, panics};
-use pyo3::{prelude::*, types::PyType};
+use pyo3::prelude::*;
 
 use crate::{convert, errors, queue::Queue};
 
@@ -54,12 +54,6 @@ impl Call {
     fn start(&self, py: Python<'_>, queue: &Queue, tag: u64) -> PyResult<u64> {
         let id = self.begin(queue.sink(tag)).map_err(|error| errors::raise(py, error))?;
         Ok(id.0)
-    }
-
-    /// For annotations: `Call[T]` brings a `T`.
-    #[classmethod]
-    fn __class_getitem__(class: &Bound<'_, PyType>, _item: &Bound<'_, PyAny>) -> Py<PyType> {
-        class.clone().unbind()
     }
 }
 

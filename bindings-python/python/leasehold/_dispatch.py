@@ -39,9 +39,11 @@ class _Dispatcher:
         """Where the results go that `handler` takes."""
         with self._lock:
             if self._queue is None:
-                self._queue = _native.Queue(False)
-                self._thread = threading.Thread(target=self._run, args=(self._queue,), name="leasehold", daemon=True)
-                self._thread.start()
+                queue = _native.Queue(False)
+                thread = threading.Thread(target=self._run, args=(queue,), name="leasehold", daemon=True)
+                thread.start()
+                # Last: Ctrl-C may come in between.
+                self._queue, self._thread = queue, thread
             tag = next(self._tags)
             self._handlers[tag] = handler
             return self._queue, tag

@@ -24,23 +24,24 @@ class Scopes(Generic[G]):
         self._name = name
         self._guards: dict[object, G] = {}
 
-    def enter(self, owner: object) -> None:
-        """Notes that `owner` is about to wait.
+    def check(self, owner: object) -> None:
+        """Whether `owner` may wait.
 
         Raises:
             WouldDeadlock: it is inside a block of the same lock.
         """
         if (owner, self._place) in _inside:
             raise _native.would_deadlock(self._name)
-        _inside.add((owner, self._place))
-
-    def abandon(self, owner: object) -> None:
-        """Notes that it will not get in."""
-        _inside.discard((owner, self._place))
 
     def open(self, owner: object, guard: G) -> None:
         """Notes that it is in."""
         self._guards[owner] = guard
+        _inside.add((owner, self._place))
+
+    def abandon(self, owner: object) -> None:
+        """Notes that it did not get in: something was raised on the way, by Ctrl-C at any point of it."""
+        self._guards.pop(owner, None)
+        _inside.discard((owner, self._place))
 
     def close(self, owner: object) -> G:
         """The guard of the block that `owner` leaves.

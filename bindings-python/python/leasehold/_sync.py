@@ -197,14 +197,14 @@ class Lock(LockBase):
     def __enter__(self) -> Guard:
         """Acquires it; errors are those of `acquire`, and `WouldDeadlock` inside a `with` of the same name in this thread."""
         owner = threading.get_ident()
-        self._scopes.enter(owner)
+        self._scopes.check(owner)
         try:
-            guard = self.acquire()
+            guard = Guard(self._acquiring(None).block())
+            self._scopes.open(owner, guard)
+            return claim(guard)
         except BaseException:
             self._scopes.abandon(owner)
             raise
-        self._scopes.open(owner, guard)
-        return guard
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None

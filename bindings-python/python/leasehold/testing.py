@@ -37,8 +37,8 @@ _STEP_SECONDS = 0.005
 class Etcd:
     """An etcd on loopback, alone, with its data in a directory that goes away with it.
 
-    >>> with Etcd() as etcd, Client(etcd.url) as client:  # doctest: +SKIP
-    ...     client.ping()
+        with Etcd() as etcd, Client(etcd.url) as client:
+            client.ping()
     """
 
     def __init__(self, program: str | os.PathLike[str] | None = None) -> None:
@@ -58,11 +58,11 @@ class Etcd:
         clients, peers = (f"http://127.0.0.1:{port}" for port in _free_ports())
         self.url: str = clients
         """Its endpoint."""
-        with open(os.path.join(self._directory.name, "log"), "wb") as log:  # noqa: PTH118, PTH123
+        with open(os.path.join(self._directory.name, "log"), "wb") as log:
             self._process = subprocess.Popen(  # noqa: S603 - the program is the user's choice
                 [
                     os.fspath(found),
-                    *("--name", "test", "--data-dir", os.path.join(self._directory.name, "data")),  # noqa: PTH118
+                    *("--name", "test", "--data-dir", os.path.join(self._directory.name, "data")),
                     *("--listen-client-urls", clients, "--advertise-client-urls", clients),
                     *("--listen-peer-urls", peers, "--initial-advertise-peer-urls", peers),
                     *("--initial-cluster", f"test={peers}"),
@@ -100,7 +100,7 @@ class Etcd:
                     return client.ping()
                 except LeaseholdError as error:
                     if self._process.poll() is not None or time.monotonic() > until:
-                        with open(os.path.join(self._directory.name, "log"), errors="replace") as log:  # noqa: PTH118, PTH123
+                        with open(os.path.join(self._directory.name, "log"), errors="replace") as log:
                             end = "".join(log.readlines()[-5:])
                         msg = f"etcd did not come up: {error}; the end of its log: {end}"
                         raise Unsupported(msg) from None

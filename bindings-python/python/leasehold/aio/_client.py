@@ -159,19 +159,18 @@ class Lock(LockBase):
         """Acquires it; errors are those of `acquire`, and `WouldDeadlock` inside a block of the same name in this task."""
         here = host()
         owner = here.task()
-        self._scopes.enter(owner)
+        self._scopes.check(owner)
         try:
-            guard = await self.acquire()
+            guard = Guard(await here.run(self._acquiring(None)))
+            canceller = here.canceller() if self._cancel_on_loss else None
+            self._scopes.open(owner, (guard, canceller))
+            if canceller is not None:
+                stop = canceller.cancel
+                guard.on_lost(lambda _: stop())
+            return claim(guard)
         except BaseException:
             self._scopes.abandon(owner)
             raise
-        canceller = None
-        if self._cancel_on_loss:
-            canceller = here.canceller()
-            stop = canceller.cancel
-            guard.on_lost(lambda _: stop())
-        self._scopes.open(owner, (guard, canceller))
-        return guard
 
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None

@@ -191,8 +191,7 @@ class Driver:
 
     def op_guarded_put(self, request: Request) -> Awaitable[Fields]:
         guard, key, value = self.hold(request), request.need("key", str), request.need("value", str)
-        is_async = isinstance(guard, aio.Guard)
-        return nothing(guard.put(key, value) if is_async else in_thread(guard.put, key, value))
+        return nothing(guard.put(key, value) if isinstance(guard, aio.Guard) else in_thread(guard.put, key, value))
 
     def op_on_lost(self, request: Request) -> Fields:
         guard, hold = self.hold(request), request.need("hold", str)
