@@ -13,9 +13,10 @@ help: ## List the targets.
 
 demo: ## Set up what is needed, start an etcd, and show one queue, a killed holder and a refused stale write; ARGS="--help" tells more.
 	@scripts/setup.sh demo
-	@cargo build -p leasehold-demo -p leasehold-node -p leasehold-ffi-c
+	@cargo build -p leasehold-demo -p leasehold-node -p leasehold-ffi-c -p leasehold-python
 	@$(MAKE) --silent -C ffi-c
 	@! command -v node >/dev/null || bindings-node/build
+	@bindings-python/build
 	@cargo run --quiet -p leasehold-demo -- $(ARGS)
 
 sample: ## Play the flash sale: a Spring Boot service under 500 customers, killed and frozen; ARGS="--help" tells more.
@@ -47,6 +48,7 @@ lint: ## Check format, lints and documentation warnings (the first stages of `ma
 fmt: ## Format the code.
 	cargo fmt --all
 	cd bindings-node && ./dependencies && npm run --silent format
+	bindings-python/venv && .cache/python/venv/bin/ruff format --quiet bindings-python tests
 
 gen: ## Write generated files anew; `make gen CHECK=1` only says which are stale.
 	@scripts/setup.sh build
@@ -54,7 +56,7 @@ gen: ## Write generated files anew; `make gen CHECK=1` only says which are stale
 
 bench: ## Measure against raw etcd calls, data on disk and in memory, and every language against Rust; ARGS="--help" tells more; COMPARE=node sets npm's etcd3 and redlock beside it.
 	@scripts/setup.sh demo
-	@cargo build --release -p leasehold-bench --features echo -p leasehold-node -p leasehold-ffi-c
+	@cargo build --release -p leasehold-bench --features echo -p leasehold-node -p leasehold-ffi-c -p leasehold-python
 	@$(MAKE) --silent -C ffi-c PROFILE=release
 	@bindings-node/build
 	@$(if $(COMPARE),tests/bench/workers/$(COMPARE)/compare,$${CARGO_TARGET_DIR:-target}/release/leasehold-bench) $(ARGS)

@@ -37,8 +37,8 @@ _STEP_SECONDS = 0.005
 class Etcd:
     """An etcd on loopback, alone, with its data in a directory that goes away with it.
 
-        with Etcd() as etcd, Client(etcd.url) as client:
-            client.ping()
+    with Etcd() as etcd, Client(etcd.url) as client:
+        client.ping()
     """
 
     def __init__(self, program: str | os.PathLike[str] | None = None) -> None:

@@ -25,6 +25,11 @@ const LANGUAGES: &[Language] = &[
         built: Some("bindings-node/dist/index.mjs"),
     },
     Language { name: "c", command: &["{bin}/../c/debug/contender"], built: Some("target/c/debug/contender") },
+    Language {
+        name: "python",
+        command: &["tests/demo/contenders/python/run"],
+        built: Some("bindings-python/python/leasehold/_native.abi3.so"),
+    },
 ];
 
 const ROOT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../..");

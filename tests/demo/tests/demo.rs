@@ -15,7 +15,8 @@ fn demo(fault: Option<&str>) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_leasehold-demo"));
     command.args(SMALL).stdin(Stdio::null()).env_remove("LEASEHOLD_DEMO_FAULT");
     if let Some(fault) = fault {
-        command.env("LEASEHOLD_DEMO_FAULT", fault);
+        // Only the contender in Rust knows faults, and each is one of a certain place in the turn.
+        command.args(["--languages", "rust"]).env("LEASEHOLD_DEMO_FAULT", fault);
     }
     command
 }

@@ -1,0 +1,215 @@
+"""The recipes of bindings-python/examples, each run as its users would run it, against a real etcd."""
+
+from __future__ import annotations
+
+import importlib.util
+import json
+import os
+import signal
+import subprocess
+import sys
+import threading
+import time
+import urllib.error
+import urllib.request
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from conftest import Server, until
+
+import leasehold
+from leasehold.testing import _free_ports
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+EXAMPLES = Path(__file__).resolve().parents[1] / "examples"
+PATH = os.pathsep.join([str(Path(leasehold.__file__).parents[1]), str(EXAMPLES)])
+
+
+@contextmanager
+def running(module: str, *arguments: str, cwd: Path = EXAMPLES, **environment: str) -> Iterator[subprocess.Popen[str]]:
+    """A program that goes on until it is told to end."""
+    command = [sys.executable, "-B", "-m", module, *arguments]
+    process = subprocess.Popen(
+        command,
+        cwd=cwd,
+        env={**os.environ, "PYTHONPATH": PATH, "PYTHONWARNINGS": "ignore", **environment},
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        start_new_session=True,
+    )
+    try:
+        yield process
+        process.send_signal(signal.SIGTERM)
+        said, _ = process.communicate(timeout=20)
+        # Some end themselves by the signal, after they have cleaned up.
+        assert process.returncode in (0, -signal.SIGTERM), said
+    finally:
+        if process.poll() is None:
+            os.killpg(process.pid, signal.SIGKILL)
+            print(process.communicate()[0], file=sys.stderr)
+
+
+def ask(url: str, method: str = "GET") -> tuple[int, Any]:
+    try:
+        with urllib.request.urlopen(urllib.request.Request(url, method=method), timeout=20) as reply:
+            return reply.status, json.loads(reply.read())
+    except urllib.error.HTTPError as error:
+        return error.code, None
+
+
+def is_up(url: str) -> bool:
+    try:
+        ask(url)
+    except urllib.error.URLError:
+        return False
+    return True
+
+
+def load(name: str) -> Any:
+    specification = importlib.util.spec_from_file_location(name, EXAMPLES / f"{name}.py")
+    assert specification is not None
+    assert specification.loader is not None
+    module = importlib.util.module_from_spec(specification)
+    specification.loader.exec_module(module)
+    return module
+
+
+def test_gunicorn_with_preload(server: Server, client: leasehold.Client) -> None:
+    address = f"127.0.0.1:{_free_ports()[0]}"
+    arguments = ("--preload", "--workers", "2", "--bind", address, "gunicorn_app:application")
+    with running("gunicorn", *arguments, ETCD_URL=server.url):
+        until(lambda: is_up(f"http://{address}/up"), "it serves", 30)
+        answers = [ask(f"http://{address}/work") for _ in range(20)]
+        assert {status for status, _ in answers} == {200}
+        tokens = [body["token"] for _, body in answers]
+        assert tokens == sorted(set(tokens))
+        with client.lock("/lock/busy"):
+            assert ask(f"http://{address}/busy")[0] == 423
+    assert server.keys("/lock/work") == []
+
+
+def test_celery_prefork(server: Server, tmp_path: Path) -> None:
+    for folder in ("in", "out"):
+        (tmp_path / folder).mkdir()
+    program = f"""
+import os
+os.environ.update(BROKER_URL="filesystem://", RESULT_URL="file://{tmp_path}/out", ETCD_URL={server.url!r})
+import celery_task
+celery_task.app.conf.broker_transport_options = {{
+    "data_folder_in": "{tmp_path}/in", "data_folder_out": "{tmp_path}/in", "processed_folder": "{tmp_path}/in",
+}}
+app = celery_task.app
+"""
+    (tmp_path / "configured.py").write_text(program)
+    asking = """
+from configured import app
+from celery import group
+import celery_task
+results = [celery_task.settle.delay(order % 3) for order in range(12)]
+print(sorted(result.get(timeout=60) for result in results))
+"""
+    environment = {"PYTHONPATH": PATH + os.pathsep + str(tmp_path)}
+    arguments = ("--app", "configured", "worker", "--pool", "prefork", "--concurrency", "2", "--without-mingle")
+    with running("celery", *arguments, cwd=tmp_path, **environment):
+        command = [sys.executable, "-B", "-c", asking]
+        done = subprocess.run(
+            command,
+            cwd=tmp_path,
+            env={**os.environ, **environment},
+            capture_output=True,
+            text=True,
+            timeout=90,
+            check=False,
+        )
+        assert done.returncode == 0, done.stderr
+        assert len(set(json.loads(done.stdout))) == 12, "twelve holds, twelve tokens"
+    assert server.keys("/lock/order") == []
+    assert len(server.keys("/settled/")) == 12
+
+
+def test_django_command(server: Server, client: leasehold.Client) -> None:
+    def manage() -> subprocess.CompletedProcess[str]:
+        command = [sys.executable, "-B", "manage.py", "nightly"]
+        environment = {**os.environ, "PYTHONPATH": PATH, "ETCD_URL": server.url}
+        folder = EXAMPLES / "django_project"
+        return subprocess.run(
+            command, cwd=folder, env=environment, capture_output=True, text=True, timeout=60, check=True
+        )
+
+    assert "running with the token" in manage().stdout
+    with client.lock("/lock/nightly"):
+        assert "another host" in manage().stdout
+    assert server.keys("/lock/nightly") == []
+
+
+def test_apscheduler(server: Server, client: leasehold.Client, monkeypatch: pytest.MonkeyPatch) -> None:
+    with (
+        running("apscheduler_job", ETCD_URL=server.url) as one,
+        running("apscheduler_job", ETCD_URL=server.url) as other,
+    ):
+        until(lambda: server.keys("/report/last"), "one of them has reported")
+        assert other.poll() is None
+        assert one.poll() is None
+    monkeypatch.setenv("ETCD_URL", server.url)
+    job = load("apscheduler_job")
+    assert job.report("a turn of ours")
+    assert not job.report("a turn of ours")
+    with client.lock("/lock/report"):
+        assert not job.report("another")
+    job.client.close()
+
+
+def test_fastapi(server: Server, client: leasehold.Client) -> None:
+    port = str(_free_ports()[0])
+    with running(
+        "uvicorn", "--port", port, "--log-level", "warning", "fastapi_endpoint:app", ETCD_URL=server.url
+    ) as process:
+        until(lambda: is_up(f"http://127.0.0.1:{port}/docs-not-there"), "it serves", 30)
+        status, body = ask(f"http://127.0.0.1:{port}/documents/7", "POST")
+        assert status == 200
+        assert body["revision"] > body["token"]
+        with client.lock("/lock/document/8"):
+            assert ask(f"http://127.0.0.1:{port}/documents/8", "POST")[0] == 423
+        assert process.poll() is None
+    assert server.keys("/lock/document") == []
+
+
+def test_token_refresh(server: Server) -> None:
+    recipe = load("token_refresh")
+    refreshed: list[float] = []
+
+    def refresh() -> tuple[str, float]:
+        refreshed.append(time.monotonic())
+        return f"token {len(refreshed)}", 60
+
+    clients = [leasehold.Client(server.url) for _ in range(4)]
+    got: list[str] = []
+    workers = [
+        threading.Thread(target=lambda client=client: got.append(recipe.AccessToken(client, refresh).get()))
+        for client in clients * 5
+    ]
+    for worker in workers:
+        worker.start()
+    for worker in workers:
+        worker.join()
+    assert got == ["token 1"] * 20
+    assert len(refreshed) == 1
+
+    # A worker that loses the lock in the middle stores nothing.
+    server.call("kv/deleterange", key="L3Rva2Vu")
+
+    def frozen() -> tuple[str, float]:
+        (holder,) = clients[0].lock("/lock/token").queue()
+        clients[0].lock("/lock/token").force_release(holder.token)
+        return "stale", 60
+
+    with pytest.raises(leasehold.LockLost):
+        recipe.AccessToken(clients[0], frozen).get()
+    assert "/token" not in server.keys("/token")
+    for client in clients:
+        client.close()
