@@ -352,7 +352,7 @@ static void a_callback_that_calls_back_in(void) {
 
 static void *hammer(void *user_data) {
     lh_guard *guard = user_data;
-    for (int i = 0; i < 20000; i++) {
+    for (int i = 0; i < 4000; i++) {
         int64_t token;
         bool held;
         int32_t status = lh_guard_token(*guard, &token);
