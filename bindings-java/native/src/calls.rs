@@ -1,6 +1,7 @@
-//! The entry points. Durations are milliseconds, negative for none; an operation's results go to `queue` under `tag`.
+//! The entry points. Durations are milliseconds, negative for none; an operation's results go to `queue` under `tag`, or, with 0
+//! for the queue, to the calling thread, which waits for it at once.
 
-use std::sync::Arc;
+use std::{cell::RefCell, sync::Arc, time::Duration};
 
 use jni::{
     Env, EnvUnowned, jni_mangle,
@@ -8,7 +9,7 @@ use jni::{
     sys::{jboolean, jint, jlong},
 };
 use leasehold_bridge::{
-    AcquireOptions, Client, ClientOptions, Code, Error, Guard, OpId, Queue, Sink,
+    AcquireOptions, Client, ClientOptions, Code, Error, Guard, OpId, Queue, Sink, Waiter,
     client::{milliseconds, stale},
     guard::TxnOp,
     handles::{self, Handle},
@@ -19,6 +20,11 @@ use crate::{
     completions,
     failure::{self, Failure, entry},
 };
+
+thread_local! {
+    /// What the calling thread has started and waits for.
+    static WAITER: RefCell<Option<Waiter>> = const { RefCell::new(None) };
+}
 
 // --- the library -----------------------------------------------------------------------------------------------------
 
@@ -104,6 +110,39 @@ pub fn queue_take<'local>(
         Some(queue) => completions::take(env, &queue, &numbers, &objects),
         None => Ok(-1),
     })
+}
+
+/// Waits for what this thread has started, for at most `limit` microseconds. True if it is written into `numbers` and
+/// `objects`.
+#[jni_mangle("io.leasehold.Native")]
+pub fn waiter_take<'local>(
+    env: EnvUnowned<'local>,
+    _: JClass<'local>,
+    limit: jlong,
+    numbers: JLongArray<'local>,
+    objects: JObjectArray<'local, JObject<'local>>,
+) -> jboolean {
+    entry(env, |env| {
+        let limit = Duration::from_micros(limit as u64);
+        let waiter = waiter()?;
+        match waiter.wait_for(limit) {
+            Some(result) => completions::write(env, result, &numbers, &objects).map(|()| true),
+            None => {
+                WAITER.set(Some(waiter));
+                Ok(false)
+            }
+        }
+    })
+}
+
+/// Has what this thread has started sent to the queue, now or later.
+#[jni_mangle("io.leasehold.Native")]
+pub fn waiter_move<'local>(env: EnvUnowned<'local>, _: JClass<'local>, queue: jlong, tag: jlong) {
+    entry(env, |_| {
+        let waiter = waiter()?;
+        waiter.move_to(found::<Queue>(queue, "completion queue")?, tag as u64);
+        Ok(())
+    });
 }
 
 /// Ends and frees a queue.
@@ -412,7 +451,17 @@ fn started(id: OpId) -> Result<jlong, Failure> {
     Ok(id.0 as jlong)
 }
 
+fn waiter() -> Result<Waiter, Failure> {
+    Ok(WAITER.take().ok_or_else(|| stale("operation of this thread"))?)
+}
+
 fn sink(queue: jlong, tag: jlong) -> Result<Sink, Failure> {
+    if queue == 0 {
+        let waiter = Waiter::new();
+        let sink = waiter.sink();
+        WAITER.set(Some(waiter));
+        return Ok(sink);
+    }
     Ok(found::<Queue>(queue, "completion queue")?.sink(tag as u64))
 }
 

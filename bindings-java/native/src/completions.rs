@@ -7,7 +7,7 @@ use jni::{
     Env,
     objects::{JLongArray, JObject, JObjectArray, JString},
 };
-use leasehold_bridge::{Completion, Contender, Outcome, Queue, SessionState, handles};
+use leasehold_bridge::{Completion, Contender, Error, Outcome, Queue, SessionState, handles};
 
 use crate::failure::Failure;
 
@@ -50,26 +50,39 @@ pub fn take<'local>(
     let count = completions.len();
     let mut rows = Vec::with_capacity(count * NUMBERS);
     for (index, completion) in completions.into_iter().enumerate() {
-        let row = env.with_local_frame(REFERENCES, |env| row(env, completion, objects, index * OBJECTS))?;
-        rows.extend(row);
+        let Completion { tag, is_last, result } = completion;
+        let [kind, a, b, c] = env.with_local_frame(REFERENCES, |env| outcome(env, result, objects, index * OBJECTS))?;
+        // The tag is a number that Java gave: the same 64 bits.
+        rows.extend([tag as i64, is_last.into(), kind, a, b, c]);
     }
     numbers.set_region(env, 0, &rows)?;
     // No more completions than fit into an array of Java's.
     Ok(count as i32)
 }
 
-/// The numbers of a completion; its objects are written into `objects` from `at` on.
-fn row<'local>(
+/// Writes the one result that a thread waits for, as a row without tag.
+pub fn write<'local>(
     env: &mut Env<'local>,
-    completion: Completion,
+    result: Result<Outcome, Error>,
+    numbers: &JLongArray<'local>,
+    objects: &JObjectArray<'local, JObject<'local>>,
+) -> Result<(), Failure> {
+    let [kind, a, b, c] = outcome(env, result, objects, 0)?;
+    Ok(numbers.set_region(env, 0, &[0, 1, kind, a, b, c])?)
+}
+
+/// What an operation brought, as numbers; the objects of it are written into `objects` from `at` on.
+fn outcome<'local>(
+    env: &mut Env<'local>,
+    result: Result<Outcome, Error>,
     objects: &JObjectArray<'_, JObject<'_>>,
     at: usize,
-) -> Result<[i64; NUMBERS], Failure> {
+) -> Result<[i64; 4], Failure> {
     let text = |env: &mut Env<'local>, index: usize, text: &str| -> Result<(), Failure> {
         let text = env.new_string(text)?;
         Ok(objects.set_element(env, at + index, &text)?)
     };
-    let (kind, numbers) = match completion.result {
+    let (kind, numbers) = match result {
         Err(error) => {
             text(env, 0, error.message())?;
             let reason = error.reason().map_or(0, |reason| reason.number());
@@ -116,8 +129,7 @@ fn row<'local>(
         }
         Ok(_) => (Kind::Done, [0; 3]),
     };
-    // The tag is a number that Java gave: the same 64 bits.
-    Ok([completion.tag as i64, completion.is_last.into(), kind as i64, numbers[0], numbers[1], numbers[2]])
+    Ok([kind as i64, numbers[0], numbers[1], numbers[2]])
 }
 
 /// The fields of every contender, nine texts each, in the order of `io.leasehold.Contender`.

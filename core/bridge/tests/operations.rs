@@ -54,6 +54,27 @@ fn a_guard_that_nobody_takes_is_released() {
 }
 
 #[test]
+fn a_result_can_be_awaited_elsewhere() {
+    let client = client("move");
+    let queue = Queue::new();
+    let waiter = Waiter::new();
+    client.ping(None, waiter.sink());
+    waiter.move_to(queue.clone(), 1);
+    let completion = next(&queue);
+    assert!(completion.is_last && completion.tag == 1 && completion.result.is_ok());
+    let guard = acquire(&client, NAME, None).unwrap();
+    let waiter = Waiter::new();
+    client.acquire(NAME, &AcquireOptions::default(), None, waiter.sink());
+    assert!(waiter.wait_for(Duration::from_millis(20)).is_none());
+    waiter.move_to(queue.clone(), 2);
+    drop(guard);
+    let completion = next(&queue);
+    assert_eq!(completion.tag, 2);
+    completion.result.unwrap().into_guard().unwrap();
+    assert!(queue.drain(1).is_empty());
+}
+
+#[test]
 fn a_cancelled_acquire_says_so_and_leaves_nothing() {
     let client = client("cancel");
     let guard = acquire(&client, NAME, None).unwrap();

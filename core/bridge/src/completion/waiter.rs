@@ -7,7 +7,7 @@ use leasehold::{
     process::{self, Process},
 };
 
-use super::{Outcome, Sink};
+use super::{Completion, Outcome, Queue, Sink};
 use crate::{
     fork,
     sync::{Condvar, Mutex, deadline, lock, wait_until},
@@ -16,9 +16,16 @@ use crate::{
 /// The place of one result that a thread waits for.
 #[derive(Debug)]
 pub struct Slot {
-    result: Mutex<Option<Result<Outcome>>>,
+    place: Mutex<Place>,
     filled: Condvar,
     process: Process,
+}
+
+#[derive(Debug, Default)]
+struct Place {
+    result: Option<Result<Outcome>>,
+    /// Where the result is awaited instead, and under which tag.
+    moved: Option<(Arc<Queue>, u64)>,
 }
 
 impl Slot {
@@ -27,7 +34,13 @@ impl Slot {
         if self.process != process::current() {
             return;
         }
-        let before = lock(&self.result).replace(result);
+        let mut place = lock(&self.place);
+        if let Some((queue, tag)) = place.moved.take() {
+            drop(place);
+            return queue.push(Completion { tag, is_last: true, result });
+        }
+        let before = place.result.replace(result);
+        drop(place);
         self.filled.notify_all();
         // After the lock: a guard in it is released.
         drop(before);
@@ -42,7 +55,7 @@ pub struct Waiter {
 
 impl Default for Waiter {
     fn default() -> Self {
-        let slot = Slot { result: Mutex::new(None), filled: Condvar::new(), process: process::current() };
+        let slot = Slot { place: Mutex::default(), filled: Condvar::new(), process: process::current() };
         Self { slot: Arc::new(slot) }
     }
 }
@@ -74,12 +87,25 @@ impl Waiter {
             return Some(Err(fork::error("operation")));
         }
         let until = deadline(limit);
-        let mut result = lock(&self.slot.result);
+        let mut place = lock(&self.slot.place);
         loop {
-            if let Some(result) = result.take() {
+            if let Some(result) = place.result.take() {
                 return Some(result);
             }
-            result = wait_until(&self.slot.filled, result, until)?;
+            place = wait_until(&self.slot.filled, place, until)?;
+        }
+    }
+
+    /// Has the result sent to `queue`, now or when it is there: for hosts that block for a moment, and then wait in a way of
+    /// their own. Closing the queue does not cancel the operation.
+    pub fn move_to(self, queue: Arc<Queue>, tag: u64) {
+        let mut place = lock(&self.slot.place);
+        match place.result.take() {
+            Some(result) => {
+                drop(place);
+                queue.push(Completion { tag, is_last: true, result });
+            }
+            None => place.moved = Some((queue, tag)),
         }
     }
 }

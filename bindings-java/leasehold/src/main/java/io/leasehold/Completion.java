@@ -29,6 +29,23 @@ record Completion(boolean last, int kind, long a, long b, long c, @Nullable Obje
 
     private static final int CONTENDER_FIELDS = 9;
 
+    /** A row of the two arrays; its objects are taken out of them. */
+    static Completion of(long[] numbers, @Nullable Object[] objects, int row) {
+        int number = row * NUMBERS;
+        int object = row * OBJECTS;
+        Completion completion = new Completion(
+                numbers[number + 1] != 0,
+                (int) numbers[number + 2],
+                numbers[number + 3],
+                numbers[number + 4],
+                numbers[number + 5],
+                objects[object],
+                objects[object + 1]);
+        objects[object] = null;
+        objects[object + 1] = null;
+        return completion;
+    }
+
     boolean isFailure() {
         return kind == FAILED;
     }

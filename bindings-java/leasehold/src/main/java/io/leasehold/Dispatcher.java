@@ -107,19 +107,7 @@ final class Dispatcher implements Runnable {
         int count;
         while ((count = Native.queueTake(queue, numbers, objects)) >= 0) {
             for (int index = 0; index < count; index++) {
-                int at = index * Completion.NUMBERS;
-                int object = index * Completion.OBJECTS;
-                Completion completion = new Completion(
-                        numbers[at + 1] != 0,
-                        (int) numbers[at + 2],
-                        numbers[at + 3],
-                        numbers[at + 4],
-                        numbers[at + 5],
-                        objects[object],
-                        objects[object + 1]);
-                objects[object] = null;
-                objects[object + 1] = null;
-                dispatch(numbers[at], completion);
+                dispatch(numbers[index * Completion.NUMBERS], Completion.of(numbers, objects, index));
             }
         }
     }

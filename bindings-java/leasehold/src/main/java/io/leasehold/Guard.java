@@ -323,9 +323,7 @@ public final class Guard implements AutoCloseable {
 
     private Completion awaitRelease() {
         settle();
-        Waiter waiter = new Waiter();
-        Dispatcher.start(waiter, this::startRelease);
-        Completion completion = waiter.await();
+        Completion completion = Waiter.start(this::startRelease).await();
         hold.ended(completion.is(ErrorCode.LOST) ? LostReason.of((int) completion.b()) : null);
         return completion;
     }

@@ -160,9 +160,7 @@ public final class LeaseholdClient implements AutoCloseable {
     @Override
     public void close() {
         state.isClosed = true;
-        Waiter waiter = new Waiter();
-        Dispatcher.start(waiter, this::startClose);
-        Completion completion = waiter.await();
+        Completion completion = Waiter.start(this::startClose).await();
         state.leave();
         if (completion.isFailure()) {
             throw completion.failure();
@@ -214,11 +212,15 @@ public final class LeaseholdClient implements AutoCloseable {
         Dispatcher.start(receiver, operation);
     }
 
+    /** {@link #start} for the calling thread, which waits. */
+    Waiter wait(Dispatcher.Start operation) {
+        state.join();
+        return Waiter.start(operation);
+    }
+
     /** Starts an operation and waits for it, uninterruptibly: for those that end within the request timeout. */
     Completion await(Dispatcher.Start operation) {
-        Waiter waiter = new Waiter();
-        start(waiter, operation);
-        Completion completion = waiter.await();
+        Completion completion = wait(operation).await();
         if (completion.isFailure()) {
             throw completion.failure();
         }

@@ -217,9 +217,7 @@ public final class LeaseholdLock implements Lock {
             return;
         }
         long begun = System.nanoTime();
-        Waiter waiter = new Waiter();
-        start(waiter, Spans.NONE, ttl, renew);
-        hold(guard(begun, waiter.await()));
+        hold(guard(begun, wait(Spans.NONE, ttl, renew).await()));
     }
 
     /**
@@ -249,9 +247,7 @@ public final class LeaseholdLock implements Lock {
             return true;
         }
         long begun = System.nanoTime();
-        Waiter waiter = new Waiter();
-        start(waiter, 0, ttl, renew);
-        return hold(guardIfAny(begun, waiter.await()));
+        return hold(guardIfAny(begun, wait(0, ttl, renew).await()));
     }
 
     /**
@@ -414,8 +410,8 @@ public final class LeaseholdLock implements Lock {
         return Native.clientAcquire(client.handle(), name, wait, millis, renew, requeue, queue, tag);
     }
 
-    private void start(Receiver receiver, long wait, @Nullable Duration ttl, boolean renew) {
-        client.start(receiver, (queue, tag) -> start(wait, ttl, renew, queue, tag));
+    private Waiter wait(long wait, @Nullable Duration ttl, boolean renew) {
+        return client.wait((queue, tag) -> start(wait, ttl, renew, queue, tag));
     }
 
     private Completion waitInterruptibly(long wait, @Nullable Duration ttl, boolean renew) throws InterruptedException {
@@ -423,10 +419,8 @@ public final class LeaseholdLock implements Lock {
             throw new InterruptedException();
         }
         long begun = System.nanoTime();
-        Waiter waiter = new Waiter();
-        start(waiter, wait, ttl, renew);
         try {
-            return waiter.awaitOrCancel();
+            return wait(wait, ttl, renew).awaitOrCancel();
         } catch (InterruptedException interrupted) {
             client.listeners().failed(name, begun, ErrorCode.CANCELLED);
             throw interrupted;

@@ -7,8 +7,9 @@ import org.jspecify.annotations.Nullable;
 
 /**
  * The entry points of the native library; {@code bindings-java/native/src/calls.rs} has the same functions in the same order.
- * Durations are milliseconds, negative for none. What an operation brings goes into a queue under a tag; the id that starting
- * one returns is for {@link #cancel}.
+ * Durations are milliseconds, negative for none. What an operation brings goes into a queue under a tag, or, with 0 for the
+ * queue, to the calling thread, which takes it at once ({@link #waiterTake}). The id that starting one returns is for {@link
+ * #cancel}.
  */
 final class Native {
     /** Why there is no native library; null if there is one. */
@@ -68,6 +69,10 @@ final class Native {
     static native long queueOpen();
 
     static native int queueTake(long queue, long[] numbers, @Nullable Object[] objects);
+
+    static native boolean waiterTake(long micros, long[] numbers, @Nullable Object[] objects);
+
+    static native void waiterMove(long queue, long tag);
 
     static native void queueClose(long queue);
 

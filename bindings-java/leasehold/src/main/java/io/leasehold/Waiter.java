@@ -1,13 +1,68 @@
 package io.leasehold;
 
+import java.lang.invoke.MethodHandle;
+import java.lang.invoke.MethodHandles;
+import java.lang.invoke.MethodType;
 import java.util.concurrent.locks.LockSupport;
+import java.util.function.Predicate;
 import org.jspecify.annotations.Nullable;
 
-/** A thread that waits for one result, parked in Java: it can be interrupted, and a virtual one frees its carrier. */
+/**
+ * A thread that waits for one result.
+ *
+ * <p>A platform thread blocks in the native library for a moment first: most operations are over by then, and what they bring
+ * needs no second thread to bring it. Then, as a virtual thread does from the start, it waits parked in Java: it can be
+ * interrupted, and costs no carrier.
+ */
 final class Waiter implements Receiver {
+    /** The moment, in microseconds. An interrupt is noticed after it. */
+    private static final long MOMENT = 2_000;
+
+    private static final Predicate<Thread> IS_VIRTUAL = isVirtual();
+
     private final Thread thread = Thread.currentThread();
     private long operation;
     private volatile @Nullable Completion result;
+
+    private Waiter() {}
+
+    /** Starts an operation of this client that the calling thread waits for. */
+    static Waiter start(Dispatcher.Start operation) {
+        Waiter waiter = new Waiter();
+        if (IS_VIRTUAL.test(waiter.thread)) {
+            Dispatcher.start(waiter, operation);
+            return waiter;
+        }
+        long id = operation.start(0, 0);
+        long[] numbers = new long[Completion.NUMBERS];
+        @Nullable Object[] objects = new @Nullable Object[Completion.OBJECTS];
+        if (Native.waiterTake(MOMENT, numbers, objects)) {
+            waiter.result = Completion.of(numbers, objects, 0);
+        } else {
+            Dispatcher.start(waiter, (queue, tag) -> {
+                Native.waiterMove(queue, tag);
+                return id;
+            });
+        }
+        return waiter;
+    }
+
+    /** {@code Thread.isVirtual}, which Java 17 does not have. */
+    private static Predicate<Thread> isVirtual() {
+        try {
+            MethodHandle isVirtual = MethodHandles.publicLookup()
+                    .findVirtual(Thread.class, "isVirtual", MethodType.methodType(boolean.class));
+            return thread -> {
+                try {
+                    return (boolean) isVirtual.invokeExact(thread);
+                } catch (Throwable never) {
+                    throw new AssertionError(never);
+                }
+            };
+        } catch (NoSuchMethodException | IllegalAccessException before21) {
+            return thread -> false;
+        }
+    }
 
     @Override
     public void started(long operation) {
