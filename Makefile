@@ -17,6 +17,7 @@ demo: ## Set up what is needed, start an etcd, and show one queue, a killed hold
 	@$(MAKE) --silent -C ffi-c
 	@! command -v node >/dev/null || bindings-node/build
 	@bindings-python/build
+	@! { command -v mvn && command -v javac; } >/dev/null || scripts/maven.sh package -Dmaven.test.skip=true
 	@cargo run --quiet -p leasehold-demo -- $(ARGS)
 
 sample: ## Play the flash sale: a Spring Boot service under 500 customers, killed and frozen; ARGS="--help" tells more.

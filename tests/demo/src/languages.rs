@@ -30,6 +30,11 @@ const LANGUAGES: &[Language] = &[
         command: &["tests/demo/contenders/python/run"],
         built: Some("bindings-python/python/leasehold/_native.abi3.so"),
     },
+    Language {
+        name: "java",
+        command: &["java", "-XX:TieredStopAtLevel=1", "-jar", "tests/demo/contenders/java/target/program.jar"],
+        built: Some("tests/demo/contenders/java/target/program.jar"),
+    },
 ];
 
 const ROOT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../..");
