@@ -91,10 +91,7 @@ impl ClientHandle {
         requeue: bool,
     ) -> Result<f64, napi::Error<&'static str>> {
         let options = AcquireOptions { wait: milliseconds(wait), ttl: milliseconds(ttl), renew, requeue };
-        enter(|| {
-            self.shared.acquiring(tag, self.client.clone());
-            Ok(number(self.client.acquire(&name, &options, None, self.shared.sink(tag))))
-        })
+        enter(|| Ok(number(self.client.acquire(&name, &options, None, self.shared.sink(tag)))))
     }
 
     /// Brings nothing.

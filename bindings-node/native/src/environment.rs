@@ -2,7 +2,6 @@
 
 use std::{
     cell::{Cell, RefCell},
-    collections::HashMap,
     rc::Rc,
     sync::{Arc, Weak},
     time::Duration,
@@ -35,8 +34,6 @@ type Waker = ThreadsafeFunction<(), (), (), Status, false, true>;
 pub(crate) struct Shared {
     queue: Arc<Queue>,
     clients: RefCell<Vec<Open>>,
-    /// The clients of acquires that are under way, by tag: a guard keeps its client.
-    acquiring: RefCell<HashMap<u64, Arc<Client>>>,
     is_over: Cell<bool>,
     is_worker: bool,
 }
@@ -64,16 +61,6 @@ impl Shared {
         self.queue.sink(whole(tag))
     }
 
-    /// An acquire under `tag` begins.
-    pub(crate) fn acquiring(&self, tag: f64, client: Arc<Client>) {
-        self.acquiring.borrow_mut().insert(whole(tag), client);
-    }
-
-    /// What is under way as `tag` is over. Returns the client, if it was an acquire.
-    pub(crate) fn acquired(&self, tag: u64) -> Option<Arc<Client>> {
-        self.acquiring.borrow_mut().remove(&tag)
-    }
-
     /// What is dropped while it holds, and why.
     pub(crate) fn leaving(&self) -> Leaving {
         match (self.is_over.get(), self.is_worker) {
@@ -99,7 +86,6 @@ impl Shared {
         let clients = if self.is_worker { self.open() } else { Vec::new() };
         let closing = shutdown::start(clients.iter().map(|(client, _)| client));
         self.queue.close();
-        self.acquiring.take();
         closing.wait(WORKER_EXIT);
     }
 }
@@ -129,13 +115,7 @@ impl Environment {
             // A loop that is closing needs no waking: its environment ends, and `Shared::end` does the rest.
             let _ = wake.call((), ThreadsafeFunctionCallMode::NonBlocking);
         });
-        let shared = Rc::new(Shared {
-            queue,
-            clients: RefCell::default(),
-            acquiring: RefCell::default(),
-            is_over: Cell::new(false),
-            is_worker,
-        });
+        let shared = Rc::new(Shared { queue, clients: RefCell::default(), is_over: Cell::new(false), is_worker });
         let ending = shared.clone();
         env.add_env_cleanup_hook((), move |()| ending.end())?;
         Ok(Self { shared, waker })

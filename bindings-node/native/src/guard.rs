@@ -1,8 +1,8 @@
 //! The guard: what it knows, and what it can do while it holds.
 
-use std::{rc::Rc, sync::Arc};
+use std::rc::Rc;
 
-use leasehold_bridge::{Client, Guard, client::milliseconds, guard::TxnOp};
+use leasehold_bridge::{Guard, client::milliseconds, guard::TxnOp};
 use napi::bindgen_prelude::{BigInt, Uint8Array};
 use napi_derive::napi;
 
@@ -17,14 +17,12 @@ use crate::{
 pub struct GuardHandle {
     /// Always there, until it is collected.
     guard: Option<Guard>,
-    /// Lives as long as its guards: at the exit of the process it is closed.
-    client: Option<Arc<Client>>,
     shared: Rc<Shared>,
 }
 
 impl GuardHandle {
-    pub(crate) fn new(guard: Guard, client: Option<Arc<Client>>, shared: Rc<Shared>) -> Self {
-        Self { guard: Some(guard), client, shared }
+    pub(crate) fn new(guard: Guard, shared: Rc<Shared>) -> Self {
+        Self { guard: Some(guard), shared }
     }
 
     fn with<T>(&self, act: impl FnOnce(&Guard) -> T) -> leasehold_bridge::Result<T> {
@@ -161,6 +159,5 @@ impl Drop for GuardHandle {
             ),
         }
         guard.abandon();
-        std::mem::forget(self.client.take());
     }
 }

@@ -82,9 +82,8 @@ pub enum Value {
 impl Completed {
     pub(crate) fn new(completion: Completion, shared: &Rc<Shared>) -> Self {
         let Completion { tag, is_last, result } = completion;
-        let client = shared.acquired(tag);
         let (failure, value) = match result {
-            Ok(Outcome::Guard(guard)) => (None, Value::Guard(GuardHandle::new(guard, client, shared.clone()))),
+            Ok(Outcome::Guard(guard)) => (None, Value::Guard(GuardHandle::new(guard, shared.clone()))),
             Ok(outcome) => (None, Value::from(outcome)),
             Err(error) => (Some(error.into()), Value::Nothing),
         };
