@@ -25,7 +25,7 @@ import org.springframework.boot.test.context.runner.ApplicationContextRunner;
 import org.springframework.stereotype.Service;
 import org.springframework.transaction.annotation.Transactional;
 
-/** The examples of docs/spring.md, which run here: the page may show nothing in Java that is not in this file. */
+/** The examples of docs/spring.md and the README, which run here: they may show nothing in Java that is not in this file. */
 class GuideTest {
     private static final Path ROOT = Path.of(System.getProperty("leasehold.root"));
 
@@ -97,15 +97,23 @@ class GuideTest {
 
     @Test
     void thePageShowsWhatRuns() throws IOException {
+        // The classes are nested here, and only here.
         String own = squeezed(Files.readString(ROOT.resolve(
                 "bindings-java/spring/starter/src/test/java/io/leasehold/spring/guide/GuideTest.java")));
+        assertThat(shown("docs/spring.md")).hasSize(3).allSatisfy(block -> assertThat(own).contains(block));
+        assertThat(shown("README.md"))
+                .filteredOn(block -> block.contains("@Locked"))
+                .hasSize(1)
+                .allSatisfy(block -> assertThat(own).contains(block));
+    }
+
+    private static List<String> shown(String page) throws IOException {
         List<String> shown = new ArrayList<>();
-        Matcher blocks =
-                Pattern.compile("```java\n(.*?)```", Pattern.DOTALL).matcher(Files.readString(ROOT.resolve("docs/spring.md")));
+        Matcher blocks = Pattern.compile("```java\n(.*?)```", Pattern.DOTALL).matcher(Files.readString(ROOT.resolve(page)));
         while (blocks.find()) {
             shown.add(squeezed(blocks.group(1)));
         }
-        assertThat(shown).hasSize(3).allSatisfy(block -> assertThat(own).contains(block));
+        return shown;
     }
 
     /** Without what differs because the classes are nested here: white space and one word. */
