@@ -41,6 +41,9 @@ public @interface Locked {
     /**
      * How long to wait for the lock: {@code 5s}, {@code 500ms}, or {@code 0s} not to wait at all; placeholders are filled in.
      *
+     * <p>An interrupt ends the wait, with {@link InterruptedException} if the method declares it and with {@link
+     * java.util.concurrent.CancellationException} otherwise.
+     *
      * @return the time; empty, the default, waits as long as it takes
      */
     String waitFor() default "";

@@ -2,6 +2,7 @@ package io.leasehold.spring;
 
 import io.leasehold.LeaseholdClient;
 import java.lang.reflect.Method;
+import java.lang.reflect.Modifier;
 import java.util.Map;
 import java.util.Set;
 import java.util.concurrent.ConcurrentHashMap;
@@ -12,6 +13,7 @@ import org.springframework.aop.support.DefaultPointcutAdvisor;
 import org.springframework.aop.support.annotation.AnnotationMatchingPointcut;
 import org.springframework.core.MethodIntrospector;
 import org.springframework.core.Ordered;
+import org.springframework.core.annotation.AnnotationUtils;
 import org.springframework.util.StringValueResolver;
 
 /**
@@ -48,11 +50,14 @@ public final class LockedBeanPostProcessor extends AbstractBeanFactoryAwareAdvis
     }
 
     private boolean check(Class<?> type) {
+        if (!AnnotationUtils.isCandidateClass(type, Locked.class)) {
+            return false;
+        }
         Map<Method, Locked> methods = MethodIntrospector.selectMethods(
                 type, (MethodIntrospector.MetadataLookup<Locked>) LockedMethod::find);
         methods.forEach(interceptor::method);
         Set<Method> found = methods.keySet();
-        if (!found.isEmpty() && java.lang.reflect.Modifier.isFinal(type.getModifiers())) {
+        if (!found.isEmpty() && Modifier.isFinal(type.getModifiers())) {
             throw new IllegalStateException("@Locked on " + found.iterator().next() + ": its class is final, so that no proxy can"
                     + " take the lock; make it an ordinary class");
         }

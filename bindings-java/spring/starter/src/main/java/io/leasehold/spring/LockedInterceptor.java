@@ -5,9 +5,9 @@ import io.leasehold.LeaseholdLock;
 import io.leasehold.LockLostException;
 import io.leasehold.NotAcquiredException;
 import java.lang.reflect.Method;
-import java.time.Duration;
 import java.util.Map;
 import java.util.Objects;
+import java.util.concurrent.CancellationException;
 import java.util.concurrent.ConcurrentHashMap;
 import java.util.concurrent.TimeUnit;
 import java.util.function.Supplier;
@@ -41,7 +41,7 @@ final class LockedInterceptor implements MethodInterceptor {
         Locked locked = Objects.requireNonNull(LockedMethod.find(called), "@Locked");
         LockedMethod method = method(called, locked);
         LeaseholdLock lock = client.get().lock(method.name(target, invocation.getArguments()));
-        if (!take(lock, method.limit)) {
+        if (!take(lock, method)) {
             if (method.skips) {
                 return method.skipped();
             }
@@ -51,12 +51,24 @@ final class LockedInterceptor implements MethodInterceptor {
         return run(invocation, lock);
     }
 
-    private static boolean take(LeaseholdLock lock, @Nullable Duration limit) throws InterruptedException {
-        if (limit == null) {
-            lock.lockInterruptibly();
-            return true;
+    private static boolean take(LeaseholdLock lock, LockedMethod method) throws InterruptedException {
+        try {
+            if (method.limit == null) {
+                lock.lockInterruptibly();
+                return true;
+            }
+            return lock.tryLock(method.limit.toNanos(), TimeUnit.NANOSECONDS);
+        } catch (InterruptedException interrupted) {
+            if (method.declaresInterrupts) {
+                throw interrupted;
+            }
+            // A method that does not declare it cannot throw it.
+            Thread.currentThread().interrupt();
+            CancellationException cancelled =
+                    new CancellationException("interrupted while waiting for the lock \"" + lock.name() + "\"");
+            cancelled.initCause(interrupted);
+            throw cancelled;
         }
-        return lock.tryLock(limit.toNanos(), TimeUnit.NANOSECONDS);
     }
 
     private static @Nullable Object run(MethodInvocation invocation, LeaseholdLock lock) throws Throwable {

@@ -7,6 +7,7 @@ import java.util.ArrayList;
 import java.util.List;
 import java.util.Optional;
 import java.util.concurrent.Future;
+import java.util.stream.Stream;
 import org.jspecify.annotations.Nullable;
 import org.springframework.context.expression.MethodBasedEvaluationContext;
 import org.springframework.core.DefaultParameterNameDiscoverer;
@@ -39,6 +40,7 @@ final class LockedMethod {
     final @Nullable Duration limit;
 
     final boolean skips;
+    final boolean declaresInterrupts;
 
     /**
      * Reads the annotation of a method.
@@ -48,6 +50,8 @@ final class LockedMethod {
     LockedMethod(Method method, Locked locked, StringValueResolver placeholders) {
         this.method = method;
         String text = resolve(locked.name(), placeholders);
+        this.declaresInterrupts = Stream.of(method.getExceptionTypes())
+                .anyMatch(type -> type.isAssignableFrom(InterruptedException.class));
         this.skips = locked.onBusy() == Locked.OnBusy.SKIP;
         this.limit = duration(resolve(locked.waitFor(), placeholders));
         checkShape();

@@ -12,6 +12,7 @@ import io.leasehold.NotAcquiredException;
 import io.leasehold.spring.boot.LeaseholdAutoConfiguration;
 import io.leasehold.test.LeaseholdExtension;
 import java.util.Optional;
+import java.util.concurrent.CancellationException;
 import java.util.concurrent.CompletableFuture;
 import java.util.concurrent.TimeUnit;
 import java.util.function.Consumer;
@@ -168,6 +169,19 @@ class LockedTest {
                 assertThatThrownBy(() -> orders.named("ab")).isInstanceOf(NotAcquiredException.class);
                 assertThat(System.nanoTime() - begun).isGreaterThan(TimeUnit.MILLISECONDS.toNanos(140));
                 assertThat(guard.held()).isTrue();
+            }
+        });
+    }
+
+    @Test
+    void anInterruptEndsTheWait() {
+        with(orders -> {
+            try (Guard guard = acquire("order:5")) {
+                Thread.currentThread().interrupt();
+                assertThatThrownBy(() -> orders.pay(5)).isInstanceOf(CancellationException.class);
+                assertThat(Thread.interrupted()).isTrue();
+                assertThat(guard.held()).isTrue();
+                assertThat(leasehold.client().lock("order:5").queue()).hasSize(1);
             }
         });
     }

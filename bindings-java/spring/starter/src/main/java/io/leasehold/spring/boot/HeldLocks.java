@@ -24,7 +24,7 @@ final class HeldLocks implements LockListener, SmartLifecycle {
     private final ReentrantLock mutex = new ReentrantLock();
     private final Condition changed = mutex.newCondition();
     private int held;
-    private boolean running;
+    private volatile boolean running;
 
     HeldLocks(Duration timeout) {
         this.timeout = timeout;
@@ -66,9 +66,9 @@ final class HeldLocks implements LockListener, SmartLifecycle {
 
     @Override
     public void stop() {
+        running = false;
         mutex.lock();
         try {
-            running = false;
             long left = timeout.toNanos();
             if (held > 0) {
                 log.info("waiting for {} lock(s) that are still held, for at most {}", held, timeout);
@@ -88,12 +88,7 @@ final class HeldLocks implements LockListener, SmartLifecycle {
 
     @Override
     public boolean isRunning() {
-        mutex.lock();
-        try {
-            return running;
-        } finally {
-            mutex.unlock();
-        }
+        return running;
     }
 
     @Override
