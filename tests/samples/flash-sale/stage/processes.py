@@ -17,7 +17,7 @@ SAMPLE = Path(__file__).resolve().parents[1]
 # Where scripts/setup.sh unpacks Debian's packages, for machines that have none installed.
 UNPACKED = ROOT / ".cache" / "debian-sale"
 LIBRARIES = UNPACKED / "usr" / "lib" / f"{os.uname().machine}-linux-gnu"
-START_SECONDS = 90
+START_SECONDS = 180
 
 
 class StageError(Exception):
