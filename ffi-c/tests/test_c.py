@@ -57,6 +57,7 @@ def setUpModule() -> None:
     testing = TARGET / "c" / "testing"
     testing.mkdir(parents=True, exist_ok=True)
     shutil.copy2(TARGET / "debug" / "libleasehold_ffi.so", testing / "libleasehold.so.0")
+    shutil.copy2(TARGET / "debug" / "libleasehold_ffi.a", testing)
     call(*cargo, "--workspace", "--bins", "--lib", cwd=ROOT)
     call("make", "--silent", "-C", FFI, "tests")
     command = [TARGET / "debug" / "leasehold-etcd", "--version", "3.7"]
@@ -160,7 +161,7 @@ class Installed(unittest.TestCase):
         cls.place = Path(tempfile.mkdtemp(prefix="leasehold-c-"))
         cls.addClassCleanup(shutil.rmtree, cls.place)
         cls.prefix = cls.place / "usr"
-        call(FFI / "install" / "run", env={**os.environ, "PREFIX": str(cls.prefix), "PROFILE": "debug"})
+        cls.install(cls.prefix, TARGET / "debug")
         cls.lib = cls.prefix / "lib"
         cls.shared = next(cls.lib.glob("libleasehold.so.*.*.*"))
         cls.work = cls.place / "work"
@@ -168,6 +169,12 @@ class Installed(unittest.TestCase):
         for name in ("blocking.c", "cpp.cpp"):
             shutil.copy(FFI / "examples" / name, cls.work)
         cls.environment = {**os.environ, "PKG_CONFIG_PATH": str(cls.lib / "pkgconfig"), "LD_LIBRARY_PATH": str(cls.lib)}
+
+    @staticmethod
+    def install(prefix: Path, built: Path) -> None:
+        # As `make install-c` does, but not the optimised build.
+        archive = str(built / "libleasehold_ffi.a")
+        call(FFI / "install" / "run", env={**os.environ, "PREFIX": str(prefix), "ARCHIVE": archive})
 
     def build_and_run(self, words: str, program: str, expected: str) -> None:
         call("sh", "-c", f"{words} -o {program}", cwd=self.work, env=self.environment)
@@ -207,6 +214,17 @@ class Installed(unittest.TestCase):
             without = {name: value for name, value in self.environment.items() if name != "LD_LIBRARY_PATH"}
             printed = call(self.work / "build" / program, f"{url}?namespace=/cmake/{program}", env=without)
             self.assertIn("mine, with the token", printed)
+
+    def test_panics_become_statuses(self) -> None:
+        # zig brings its own unwinder, and the static library takes the program's.
+        prefix = self.place / "testing"
+        self.install(prefix, TARGET / "c" / "testing")
+        quiet = {**os.environ, "LD_LIBRARY_PATH": str(prefix / "lib"), "RUST_BACKTRACE": "0"}
+        source, include = FFI / "tests" / "panics.c", f"-I{prefix}/include"
+        for name, link in (("shared", "-lleasehold"), ("static", "-l:libleasehold.a")):
+            program = self.work / f"panics-{name}"
+            call("cc", "-std=gnu17", include, source, "-o", program, f"-L{prefix}/lib", link, "-pthread", "-ldl", "-lrt", "-lm")
+            call(program, env=quiet)
 
     def test_only_the_names_of_the_header_are_shown(self) -> None:
         header = (ROOT / "include" / "leasehold.h").read_text()
