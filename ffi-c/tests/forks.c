@@ -85,7 +85,10 @@ int main(int argc, char **argv) {
         if (pid == 0)
             child(i % 10 == 0);
         CHECK(waitpid(pid, &status, 0) == pid);
-        CHECK(WIFEXITED(status) && WEXITSTATUS(status) == 0);
+        if (status != 0)
+            fprintf(stderr, "child %d ended with %s %d\n", i, WIFSIGNALED(status) ? "signal" : "code",
+                    WIFSIGNALED(status) ? WTERMSIG(status) : WEXITSTATUS(status));
+        CHECK(status == 0);
     }
     atomic_store(&stop, 1);
     for (int i = 0; i < 3; i++)
@@ -101,5 +104,6 @@ int main(int argc, char **argv) {
     lh_contenders_free(queue);
     OK(lh_guard_put(held, (const uint8_t *)"/c/forks/data", 13, NULL, 0, NULL, &error));
     printf("%d forks while three threads acquired: no hang, and the parent held throughout\n", count);
+    fflush(stdout);
     _exit(0);
 }
