@@ -65,6 +65,8 @@ STAGES = [
     Stage("java", "tests", ["scripts/maven.sh", "--verbose", "verify", "-Prelease"]),
     # After what has built it. `make sample` plays the copied lock, too.
     Stage("sample-sale", "tests", ["tests/samples/flash-sale/run", "--locks", "none", "leasehold"]),
+    # Both kinds of instances in one queue, as processes; needs what the stage before has built.
+    Stage("java-upgrade", "check", ["tests/samples/java/run", "upgrade"]),
     Stage("conformance", "tests", ["tests/conformance/play", "--version", "3.7"]),
     # Optimised builds of their own: seeds and states by the thousand, and faults planted in a copy.
     Stage("simulation", "check", ["cargo", "run", "--profile", "sim", "-p", "leasehold-sim", "--", "--seeds", "4000"]),
