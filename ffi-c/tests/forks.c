@@ -40,7 +40,7 @@ static void child(bool uses_the_client) {
     bool is_held = true;
     int32_t reason;
     int fd;
-    alarm(30); /* a hang is a failure */
+    alarm(90); /* a hang is a failure */
     OK(lh_guard_held(held, &is_held));
     CHECK(!is_held);
     OK(lh_guard_loss_reason(held, &reason));
@@ -53,7 +53,7 @@ static void child(bool uses_the_client) {
     IS(LH_FORKED, lh_release(held, &error));
     if (uses_the_client) {
         lh_guard guard;
-        lh_acquire_opts opts = {.size = sizeof opts, .wait_ms = 20000, .cancel = cancel};
+        lh_acquire_opts opts = {.size = sizeof opts, .wait_ms = 60000, .cancel = cancel};
         OK(lh_acquire(client, "/c/forks/child", &opts, &guard, &error));
         OK(lh_release(guard, &error));
         OK(lh_acquire_async(client, "/c/forks/child", NULL, LH_CALLBACK_THREAD, on_acquired, NULL, NULL, &error));
