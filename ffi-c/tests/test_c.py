@@ -105,7 +105,11 @@ class Programs(unittest.TestCase):
 
 
 class Sanitized(unittest.TestCase):
-    """AddressSanitizer with its leak check, and UndefinedBehaviorSanitizer, on the programs and the library's memory."""
+    """AddressSanitizer with its leak check, and UndefinedBehaviorSanitizer, on the programs and the library's memory.
+
+    Not the forks: the allocator of AddressSanitizer can itself hang in the child of a program with threads (seen with gcc 12
+    in 1 of 1,000 forks: malloc waits for a lock of the parent's).
+    """
 
     def test_misuse(self) -> None:
         call(BUILT / "sanitized-misuse")
@@ -116,9 +120,6 @@ class Sanitized(unittest.TestCase):
 
     def test_cycles_and_cancels(self) -> None:
         print(call(BUILT / "sanitized-cycles", patient(), *((10_000, 300) if FULL else (1_000, 100))), end="")
-
-    def test_forks(self) -> None:
-        call(BUILT / "sanitized-forks", patient(), 200 if FULL else 30)
 
 
 class Valgrind(unittest.TestCase):
