@@ -332,9 +332,15 @@ impl GuardedTxn<'_> {
         let guard = self.guard;
         guard.check_held()?;
         let Hold { key, token, .. } = &guard.hold;
+        let is_empty = self.ops.is_empty();
+        let mut then = self.ops;
+        if is_empty {
+            // A member answers a transaction without operations from what it knows, and asks nobody.
+            then.push(Op::Range(Range { keys: Keys::one(key.clone()), limit: 1, keys_only: true }));
+        }
         let request = Request::Txn(Txn {
             conditions: vec![CreateRevisionIs { keys: Keys::one(key.clone()), revision: *token }],
-            then: self.ops,
+            then,
             otherwise: Vec::new(),
         });
         let what = format!("could not write under the lock {:?}", guard.name);
@@ -349,10 +355,10 @@ impl GuardedTxn<'_> {
         for op in txn.replies {
             match op {
                 OpReply::Delete(count) => committed.deleted += count,
-                OpReply::Range(range) => {
+                OpReply::Range(range) if !is_empty => {
                     committed.values.push(range.kvs.into_iter().next().map(|kv| kv.value.to_vec()));
                 }
-                OpReply::Put | OpReply::Txn(_) => {}
+                OpReply::Range(_) | OpReply::Put | OpReply::Txn(_) => {}
             }
         }
         Ok(committed)

@@ -37,6 +37,7 @@ async fn etcd_refuses_what_a_stale_owner_sends() {
     assert!(owner.token() > stale.token());
     owner.put("/data", "the owner's").await.unwrap();
     for result in [
+        stale.txn().commit().await.map(drop),
         stale.put("/data", "stale").await.map(drop),
         stale.delete("/data").await.map(drop),
         stale.txn().put("/data", "stale").delete("/other").commit().await.map(drop),
