@@ -49,7 +49,7 @@ lint: ## Check format, lints and documentation warnings (the first stages of `ma
 fmt: ## Format the code.
 	cargo fmt --all
 	cd bindings-node && ./dependencies && npm run --silent format
-	bindings-python/venv && .cache/python/venv/bin/ruff format --quiet bindings-python tests
+	bindings-python/venv && .cache/python/venv/bin/ruff format --quiet bindings-python tests/bench tests/conformance tests/demo
 
 gen: ## Write generated files anew; `make gen CHECK=1` only says which are stale.
 	@scripts/setup.sh build

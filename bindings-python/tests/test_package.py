@@ -1,6 +1,6 @@
 """What pip installs: the wheel on every CPython of this machine, in fresh environments outside of the repository.
 
-`bindings-python/wheel` comes first; the stage of scripts/test.py calls it.
+`bindings-python/wheel` comes first: without it, these are skipped, and say so.
 """
 
 from __future__ import annotations
