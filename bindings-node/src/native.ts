@@ -29,14 +29,6 @@ export interface Failure {
   reason?: string
 }
 
-/** The result of an operation. Without a failure, `value` is what it brought. */
-export interface Completed {
-  tag: number
-  isLast: boolean
-  failure?: Failure
-  value: unknown
-}
-
 /** A step of a guarded transaction: a put if it has a value. */
 export interface Step {
   kind: 'put' | 'delete' | 'get'
@@ -85,7 +77,8 @@ export interface Environment {
   keepAlive(): void
   letEnd(): void
   open(options: OpenOptions, exitLimit: number): ClientHandle
-  drain(most: number): Completed[]
+  /** Four values for each completion, one after the other: its tag, whether it is the last, its failure, its value. */
+  drain(most: number): unknown[]
   cancel(operation: number): boolean
   listen(tag: number, level: number): void
   exit(): boolean

@@ -7,10 +7,16 @@
 
 import { isMainThread } from 'node:worker_threads'
 import { fromThrown, toError } from './errors'
-import { type Completed, type Environment, native } from './native'
+import { type Environment, type Failure, native } from './native'
 
 /** Completions taken in one go, so that a flood of them leaves the event loop its other turns. */
 const MOST = 256
+
+/** The result of an operation. Without a failure, `value` is what it brought. */
+interface Completed {
+  failure: Failure | null
+  value: unknown
+}
 
 /** Starts an operation that completes under `tag`; returns what cancels it. */
 type Begin = (tag: number) => number
@@ -41,11 +47,11 @@ class Operations {
     const completion = new Promise<Completed>((resolve) => this.#pending.set(tag, resolve))
     const completed = signal === undefined ? await completion : await this.#unlessAborted(completion, operation, signal)
     if (signal?.aborted) {
-      if (completed.failure === undefined) await discard?.(completed.value as T)
+      if (completed.failure === null) await discard?.(completed.value as T)
       throw signal.reason
     }
     // Made here rather than in the loop that drains: so its stack leads through the caller.
-    if (completed.failure !== undefined) throw toError(completed.failure)
+    if (completed.failure !== null) throw toError(completed.failure)
     return completed.value as T
   }
 
@@ -54,7 +60,7 @@ class Operations {
     const tag = ++this.#tags
     const operation = start(begin, tag)
     this.#subscriptions.set(tag, ({ failure, value }) => {
-      if (failure === undefined) listener(value as T | undefined)
+      if (failure === null) listener(value as T | undefined)
     })
     return () => {
       this.#subscriptions.delete(tag)
@@ -73,8 +79,10 @@ class Operations {
   }
 
   #drain(): void {
-    for (const completed of this.environment.drain(MOST)) {
-      const { tag, isLast } = completed
+    const flat = this.environment.drain(MOST)
+    for (let index = 0; index < flat.length; index += 4) {
+      const [tag, isLast] = [flat[index] as number, flat[index + 1] as boolean]
+      const completed: Completed = { failure: flat[index + 2] as Failure | null, value: flat[index + 3] }
       const resolve = this.#pending.get(tag)
       if (resolve !== undefined) {
         this.#pending.delete(tag)

@@ -10,7 +10,7 @@ use std::{
 use leasehold_bridge::{Client, Error, OpId, Queue, Sink, client::milliseconds, logs, operation, shutdown};
 use napi::{
     Env, Status,
-    bindgen_prelude::Function,
+    bindgen_prelude::{Array, Function},
     sys,
     threadsafe_function::{ThreadsafeFunction, ThreadsafeFunctionCallMode},
 };
@@ -148,10 +148,20 @@ impl Environment {
         })
     }
 
-    /// Takes at most `most` completions.
+    /// Takes at most `most` completions. Four values for each, one after the other, because objects with names take longer:
+    /// its tag, whether it is the last of its operation, the failure or null, and what it brought.
     #[napi]
-    pub fn drain(&self, most: u32) -> Vec<Completed> {
-        self.shared.queue.drain(most as usize).into_iter().map(|done| Completed::new(done, &self.shared)).collect()
+    pub fn drain<'env>(&self, env: &'env Env, most: u32) -> napi::Result<Array<'env>> {
+        let completions = self.shared.queue.drain(most as usize);
+        let mut flat = env.create_array(0)?;
+        for completion in completions {
+            let Completed { tag, is_last, failure, value } = Completed::new(completion, &self.shared);
+            flat.insert(tag)?;
+            flat.insert(is_last)?;
+            flat.insert(failure)?;
+            flat.insert(value)?;
+        }
+        Ok(flat)
     }
 
     /// Cancels an operation; false if it is over.

@@ -12,12 +12,11 @@ use napi_derive::napi;
 use crate::{as_number, environment::Shared, guard::GuardHandle};
 
 /// The result of an operation. Without a failure, `value` is what it brought.
-#[napi(object, object_from_js = false)]
-pub struct Completed {
-    pub tag: f64,
-    pub is_last: bool,
-    pub failure: Option<Failure>,
-    pub value: Value,
+pub(crate) struct Completed {
+    pub(crate) tag: f64,
+    pub(crate) is_last: bool,
+    pub(crate) failure: Option<Failure>,
+    pub(crate) value: Value,
 }
 
 /// An error of the core.
