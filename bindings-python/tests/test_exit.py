@@ -19,6 +19,8 @@ import asyncio, os, signal, sys, threading
 import leasehold
 from leasehold import aio
 url, name = sys.argv[1:]
+# A shell that starts the tests in the background has it ignored.
+signal.signal(signal.SIGINT, signal.default_int_handler)
 """
 
 PENDING = {
