@@ -15,6 +15,7 @@ import java.util.concurrent.CyclicBarrier;
 import java.util.concurrent.SynchronousQueue;
 import java.util.regex.Matcher;
 import java.util.regex.Pattern;
+import org.apache.curator.test.InstanceSpec;
 import org.apache.curator.test.TestingServer;
 
 /**
@@ -27,6 +28,9 @@ public final class Compare {
     private static final int ROUNDS = Integer.getInteger("compare.rounds", 10);
     private static final int CYCLES = 100;
     private static final int HAND_OFFS = 20;
+
+    /** ZooKeeper refuses the 61st connection of one host otherwise. */
+    private static final InstanceSpec MANY_CONNECTIONS = new InstanceSpec(null, -1, -1, -1, true, -1, -1, 200);
 
     private Compare() {}
 
@@ -43,7 +47,7 @@ public final class Compare {
                 .redirectOutput(ProcessBuilder.Redirect.DISCARD)
                 .start();
         try (var out = new BufferedReader(new InputStreamReader(etcd.getInputStream(), StandardCharsets.UTF_8));
-                TestingServer zookeeper = new TestingServer()) {
+                TestingServer zookeeper = new TestingServer(MANY_CONNECTIONS, true)) {
             Matcher endpoint = ENDPOINT.matcher(out.readLine());
             if (!endpoint.find()) {
                 throw new IOException("no etcd");
