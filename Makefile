@@ -14,15 +14,12 @@ help: ## List the targets.
 demo: ## Set up what is needed, start an etcd, and show one queue, a killed holder and a refused stale write; ARGS="--help" tells more.
 	@scripts/setup.sh demo
 	@cargo build -p leasehold-demo -p leasehold-node -p leasehold-ffi-c -p leasehold-python
-	@$(MAKE) --silent -C ffi-c
-	@! command -v node >/dev/null || bindings-node/build
-	@bindings-python/build
-	@! { command -v mvn && command -v javac; } >/dev/null || scripts/maven.sh package -Dmaven.test.skip=true
+	@scripts/bindings.sh --available
 	@cargo run --quiet -p leasehold-demo -- $(ARGS)
 
 sample: ## Play the flash sale: a Spring Boot service under 500 customers, killed and frozen; ARGS="--help" tells more.
 	@scripts/setup.sh sample
-	@scripts/maven.sh package -Dmaven.test.skip=true -pl ../tests/samples/flash-sale -am
+	@scripts/maven.sh --untested package -pl ../tests/samples/flash-sale -am
 	@tests/samples/flash-sale/run $(ARGS)
 
 test: ## Set up what is needed and run every check and test; the last line counts them.
@@ -32,10 +29,7 @@ test: ## Set up what is needed and run every check and test; the last line count
 build: ## Build everything.
 	@scripts/setup.sh build
 	cargo build --workspace --all-targets
-	@$(MAKE) --silent -C ffi-c
-	bindings-node/build
-	bindings-python/build
-	@scripts/maven.sh package -Dmaven.test.skip=true
+	scripts/bindings.sh
 
 install-c: ## Install the C library: PREFIX=/usr/local, DESTDIR=, LIBDIR=, INCLUDEDIR=; LINKER=cc instead of zig.
 	@scripts/setup.sh build

@@ -1,19 +1,24 @@
 #!/usr/bin/env bash
-# Builds the native library and runs Maven on the Java modules: scripts/maven.sh package -DskipTests
+# Builds the native library and runs Maven on the Java modules: scripts/maven.sh [--verbose] [--untested] <goal>… [option]…
 #
+# --untested leaves the tests out, for those who want what is built: they need servers and minutes, and `make test` runs them.
 # Maven looks at nothing but its local repository first, and asks the network only if something is missing there. It prints
-# what went wrong, and what tests say; --verbose as the first argument shows the rest. The JDK is that of JAVA_HOME or of the
-# PATH: 17 or newer, though what it builds runs from 17 on.
+# what went wrong, and what tests say; --verbose shows the rest. The JDK is that of JAVA_HOME or of the PATH: 17 or newer,
+# though what it builds runs from 17 on.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
-quiet=(--quiet)
+options=(--quiet)
 if [ "${1:-}" = --verbose ]; then
-  quiet=()
+  options=()
+  shift
+fi
+if [ "${1:-}" = --untested ]; then
+  options+=(-Dmaven.test.skip=true)
   shift
 fi
 if [ $# = 0 ]; then
-  echo "usage: scripts/maven.sh [--verbose] <goal>… [option]…" >&2
+  echo "usage: scripts/maven.sh [--verbose] [--untested] <goal>… [option]…" >&2
   exit 2
 fi
 
@@ -38,7 +43,7 @@ log=$(mktemp)
 trap 'rm -f "$log"' EXIT
 run() {
   # Even without colours it prints the sequence that ends them.
-  (cd bindings-java && mvn "${quiet[@]}" -Dstyle.color=never "$@" 2>&1) | sed 's/\x1b\[[0-9;]*m//g' | sed '/^$/d'
+  (cd bindings-java && mvn "${options[@]}" -Dstyle.color=never "$@" 2>&1) | sed 's/\x1b\[[0-9;]*m//g' | sed '/^$/d'
 }
 status=0
 run --offline "$@" >"$log" 2>&1 || status=$?

@@ -80,7 +80,7 @@ def version() -> str:
 
 
 def main() -> int:
-    subprocess.run([ROOT / "scripts/maven.sh", "install", "-Dmaven.test.skip=true"], check=True)
+    subprocess.run([ROOT / "scripts/maven.sh", "--untested", "install"], check=True)
     with tempfile.TemporaryDirectory() as directory, subprocess.Popen(
         [ROOT / "target/debug/leasehold-etcd"], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
     ) as etcd:
