@@ -8,49 +8,15 @@ use crate::pages;
 
 const END: &str = "<!-- end -->";
 
-/// A part of a page that is generated.
-struct Part {
-    page: &'static str,
-    name: &'static str,
-    text: fn() -> String,
-}
-
-const PARTS: [Part; 8] = [
-    Part { page: "docs/errors.md", name: "codes", text: codes },
-    Part { page: "docs/errors.md", name: "reasons", text: reasons },
-    // Files that the tests of the C library compile and run.
-    Part {
-        page: "README.md",
-        name: "readme.c",
-        text: || example(include_str!("../../../ffi-c/examples/readme.c"), "c"),
-    },
-    Part {
-        page: "docs/c.md",
-        name: "blocking.c",
-        text: || example(include_str!("../../../ffi-c/examples/blocking.c"), "c"),
-    },
-    Part { page: "docs/c.md", name: "timed.c", text: || example(include_str!("../../../ffi-c/examples/timed.c"), "c") },
-    Part {
-        page: "docs/c.md",
-        name: "event_loop.c",
-        text: || example(include_str!("../../../ffi-c/examples/event_loop.c"), "c"),
-    },
-    Part {
-        page: "docs/c.md",
-        name: "on_lost.c",
-        text: || example(include_str!("../../../ffi-c/examples/on_lost.c"), "c"),
-    },
-    Part {
-        page: "docs/c.md",
-        name: "cpp.cpp",
-        text: || example(include_str!("../../../ffi-c/examples/cpp.cpp"), "cpp"),
-    },
+/// Files of `ffi-c/examples`, which the tests of the C library compile and run, and the page that each is shown on.
+const EXAMPLES: [(&str, &str); 6] = [
+    ("README.md", "readme.c"),
+    ("docs/c.md", "blocking.c"),
+    ("docs/c.md", "timed.c"),
+    ("docs/c.md", "event_loop.c"),
+    ("docs/c.md", "on_lost.c"),
+    ("docs/c.md", "cpp.cpp"),
 ];
-
-/// A file as a fenced block.
-fn example(file: &str, language: &str) -> String {
-    format!("```{language}\n{}\n```\n", file.trim_end())
-}
 
 /// The header that the entry points of `ffi-c` are.
 const HEADER: &str = "include/leasehold.h";
@@ -66,16 +32,27 @@ pub fn update(check: bool) -> io::Result<Vec<&'static str>> {
         if check { Ok(()) } else { fs::write(pages::root().join(name), new) }
     };
     renew(HEADER, &fs::read_to_string(pages::root().join(HEADER))?, header()?)?;
-    for part in &PARTS {
-        let old = fs::read_to_string(pages::root().join(part.page))?;
-        let new = replace(&old, part.name, &(part.text)()).ok_or_else(|| {
-            let message = format!("{} has no part <!-- generated: {} --> … {END}", part.page, part.name);
+    let mut parts = vec![("docs/errors.md", "codes", codes()), ("docs/errors.md", "reasons", reasons())];
+    for (page, file) in EXAMPLES {
+        parts.push((page, file, example(file)?));
+    }
+    for (page, name, text) in parts {
+        let old = fs::read_to_string(pages::root().join(page))?;
+        let new = replace(&old, name, &text).ok_or_else(|| {
+            let message = format!("{page} has no part <!-- generated: {name} --> … {END}");
             io::Error::new(io::ErrorKind::InvalidData, message)
         })?;
-        renew(part.page, &old, new)?;
+        renew(page, &old, new)?;
     }
     stale.dedup();
     Ok(stale)
+}
+
+/// An example as a fenced block.
+fn example(file: &str) -> io::Result<String> {
+    let text = fs::read_to_string(pages::root().join("ffi-c/examples").join(file))?;
+    let (_, language) = file.split_once('.').unwrap_or_default();
+    Ok(format!("```{language}\n{}\n```\n", text.trim_end()))
 }
 
 /// `include/leasehold.h`, as `ffi-c/cbindgen.toml` says.
