@@ -12,7 +12,8 @@ pub(crate) struct Language {
     pub(crate) name: &'static str,
     /// Program and arguments of its contender, started in the root of the repository. `{bin}` is where cargo puts programs.
     command: &'static [&'static str],
-    /// What its build leaves in the repository; without that it is left out. Nothing where cargo builds it with the demo.
+    /// What its build leaves, as a path like those of the command; without that it is left out. Nothing where cargo builds it
+    /// with the demo.
     built: Option<&'static str>,
 }
 
@@ -24,7 +25,7 @@ const LANGUAGES: &[Language] = &[
         command: &["node", "tests/demo/contenders/node.mjs"],
         built: Some("bindings-node/dist/index.mjs"),
     },
-    Language { name: "c", command: &["{bin}/../c/debug/contender"], built: Some("target/c/debug/contender") },
+    Language { name: "c", command: &["{bin}/../c/debug/contender"], built: Some("{bin}/../c/debug/contender") },
     Language {
         name: "python",
         command: &["tests/demo/contenders/python/run"],
@@ -42,8 +43,15 @@ const ROOT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../..");
 /// The languages of these names; without any, all that are built. And those that are left out.
 pub(crate) fn choose(names: &[String]) -> anyhow::Result<(Vec<&'static Language>, Vec<&'static str>)> {
     if names.is_empty() {
-        let (there, missing): (Vec<_>, Vec<_>) = LANGUAGES.iter().partition(|language| language.is_built());
-        return Ok((there, missing.iter().map(|language| language.name).collect()));
+        let (mut there, mut missing) = (Vec::new(), Vec::new());
+        for language in LANGUAGES {
+            if language.is_built()? {
+                there.push(language);
+            } else {
+                missing.push(language.name);
+            }
+        }
+        return Ok((there, missing));
     }
     let find = |name: &String| {
         let known: Vec<_> = LANGUAGES.iter().map(|language| language.name).collect();
@@ -56,20 +64,28 @@ pub(crate) fn choose(names: &[String]) -> anyhow::Result<(Vec<&'static Language>
 }
 
 impl Language {
-    fn is_built(&self) -> bool {
-        self.built.is_none_or(|file| Path::new(ROOT).join(file).exists())
+    fn is_built(&self) -> anyhow::Result<bool> {
+        Ok(match self.built {
+            Some(file) => Path::new(ROOT).join(locate(file)?).exists(),
+            None => true,
+        })
     }
 
     /// Starts nothing yet.
     pub(crate) fn command(&self) -> anyhow::Result<Command> {
-        let this = std::env::current_exe().context("where is this program?")?;
-        let bin = this.parent().unwrap_or(Path::new("."));
-        let mut words = self.command.iter().map(|word| match word.strip_prefix("{bin}/") {
-            Some(program) => bin.join(program),
-            None => PathBuf::from(word),
-        });
-        let mut command = Command::new(words.next().with_context(|| format!("{} has no command", self.name))?);
-        command.args(words).current_dir(ROOT);
+        let mut words = self.command.iter().map(|word| locate(word));
+        let mut command = Command::new(words.next().with_context(|| format!("{} has no command", self.name))??);
+        for word in words {
+            command.arg(word?);
+        }
+        command.current_dir(ROOT);
         Ok(command)
     }
+}
+
+/// A word of a row, with `{bin}` filled in.
+fn locate(word: &str) -> anyhow::Result<PathBuf> {
+    let Some(program) = word.strip_prefix("{bin}/") else { return Ok(word.into()) };
+    let this = std::env::current_exe().context("where is this program?")?;
+    Ok(this.parent().unwrap_or(Path::new(".")).join(program))
 }
