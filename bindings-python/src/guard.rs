@@ -1,6 +1,8 @@
-//! A guard. Nobody may have taken it yet: dropped, it releases. One that the user has and forgot is abandoned instead.
+//! A guard. Nobody may have taken it yet: dropped, it releases. One that the user has and forgot is abandoned instead, with a
+//! warning.
 
 use std::{
+    ffi::CString,
     mem::ManuallyDrop,
     sync::{
         Arc,
@@ -9,8 +11,12 @@ use std::{
     time::Duration,
 };
 
-use leasehold_bridge::{self as bridge, guard::TxnOp};
-use pyo3::prelude::*;
+use leasehold_bridge::{self as bridge, LostReason, guard::TxnOp};
+use pyo3::{
+    exceptions::{PyResourceWarning, PyWarning},
+    ffi,
+    prelude::*,
+};
 
 use crate::call::Call;
 
@@ -20,22 +26,50 @@ pub struct Guard(Arc<Owned>);
 
 struct Owned {
     core: ManuallyDrop<bridge::Guard>,
-    is_abandoned: AtomicBool,
+    is_claimed: AtomicBool,
 }
 
 impl Drop for Owned {
+    /// Not a finaliser in Python: a signal whose handler raises in one is lost.
     fn drop(&mut self) {
         // SAFETY: it is taken once, here, and nobody sees `self` any more.
         let core = unsafe { ManuallyDrop::take(&mut self.core) };
-        if self.is_abandoned.load(Ordering::Acquire) {
+        if self.is_claimed.load(Ordering::Acquire) && core.is_held() {
+            // Not while the interpreter ends: there is nobody to warn.
+            Python::try_attach(|py| warn(py, &core));
             core.abandon();
         }
     }
 }
 
+/// Warns of a guard that its user forgot. Whether the work that it protects is over, nobody knows: it stays held.
+fn warn(py: Python<'_>, guard: &bridge::Guard) {
+    let message = format!(
+        "the guard of {:?} with the token {} was never released: it stays held until its client is closed; \
+         use `with`, or release it",
+        guard.name(),
+        guard.token(),
+    );
+    // A name has no NUL, and quoted it could not have one.
+    let message = CString::new(message).unwrap_or_default();
+    // An exception may be what freed it.
+    let raised = PyErr::take(py);
+    match PyErr::warn(py, &py.get_type::<PyResourceWarning>(), &message, 1) {
+        Ok(()) => {}
+        // It is to be an error, and nobody is there to raise it to.
+        Err(error) if error.is_instance_of::<PyWarning>(py) => error.write_unraisable(py, None),
+        // Ctrl-C while it was shown: to be raised where the program goes on.
+        // SAFETY: it only sets a flag.
+        Err(_) => unsafe { ffi::PyErr_SetInterrupt() },
+    }
+    if let Some(raised) = raised {
+        raised.restore(py);
+    }
+}
+
 impl Guard {
     pub fn new(core: bridge::Guard) -> Self {
-        Self(Arc::new(Owned { core: ManuallyDrop::new(core), is_abandoned: AtomicBool::new(false) }))
+        Self(Arc::new(Owned { core: ManuallyDrop::new(core), is_claimed: AtomicBool::new(false) }))
     }
 }
 
@@ -80,6 +114,8 @@ impl Guard {
     }
 
     fn release(&self) -> Call {
+        // Whoever asks for this has not forgotten it: if Ctrl-C comes before it starts, the guard that goes away releases.
+        self.set_is_claimed(false);
         let guard = self.0.clone();
         Call::new(move |sink| guard.core.release(None, sink))
     }
@@ -116,7 +152,13 @@ impl Guard {
         Call::new(move |sink| guard.core.lost(sink))
     }
 
-    fn abandon(&self) {
-        self.0.is_abandoned.store(true, Ordering::Release);
+    fn is_forked(&self) -> bool {
+        self.0.core.loss_reason() == Some(LostReason::Forked)
+    }
+
+    /// Notes that the user has it. An attribute, because setting one is the one step after which Python looks for no signals.
+    #[setter]
+    fn set_is_claimed(&self, is_claimed: bool) {
+        self.0.is_claimed.store(is_claimed, Ordering::Release);
     }
 }

@@ -148,10 +148,8 @@ while any(lock.locked() for lock in waited):
 client.close()
 print("clean", len(waited) > 0)
 """
-    done = run(HEAD + code, server.url, name, ROUNDS=str(size(60, 300)))
+    done = run(HEAD + code, server.url, name, ROUNDS=str(size(155, 310)))
     assert done.stdout == "clean True\n", done
     assert server.keys(name) == []
-    # Python itself reports, and ignores, a signal that strikes in a finaliser; it may report nothing else.
-    reports = [line for line in done.stderr.splitlines() if line.startswith("Exception ignored")]
-    assert all("__del__" in line for line in reports), done
-    assert bool(reports) == bool(done.stderr), done
+    # A signal whose handler raises in a finaliser is lost, and Python says so here.
+    assert done.stderr == "", done

@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-import warnings
 from typing import TYPE_CHECKING, TypeVar
-
-from leasehold._process import generation
 
 if TYPE_CHECKING:
     from leasehold import _native
@@ -14,21 +11,21 @@ G = TypeVar("G", bound="GuardBase")
 
 
 def claim(guard: G) -> G:
-    """Notes that the user has it. The last step of an acquire: Ctrl-C before it releases the lock."""
-    guard._is_claimed = True  # pyright: ignore[reportPrivateUsage] - of this module
+    """Notes that the user has it. The last step of an acquire: Ctrl-C before it releases the lock.
+
+    From then on a guard that is forgotten warns, and stays held: whether the work that it protects is over, nobody knows.
+    """
+    guard._native.is_claimed = True  # pyright: ignore[reportPrivateUsage] - of this module
     return guard
 
 
 class GuardBase:
     """A lock that is held. Whoever has the guard is the owner: any thread may use it."""
 
-    __slots__ = ("__weakref__", "_generation", "_is_claimed", "_native")
+    __slots__ = ("__weakref__", "_native")
 
     def __init__(self, native: _native.Guard) -> None:
-        """Guards come from locks."""
-        # Until the user has it, a guard that goes away (by Ctrl-C, say) releases its lock.
-        self._is_claimed = False
-        self._generation = generation()
+        """Guards come from locks. Until the user has it, one that goes away (by Ctrl-C, say) releases its lock."""
         self._native = native
 
     @property
@@ -68,7 +65,7 @@ class GuardBase:
 
     @property
     def _is_forked(self) -> bool:
-        return self._generation != generation()
+        return self._native.is_forked()
 
     def __repr__(self) -> str:
         """For people."""
@@ -79,16 +76,3 @@ class GuardBase:
         """Refuses: a copy would be a second owner."""
         msg = "a guard stays in its process; send its token, or acquire the lock over there"
         raise TypeError(msg)
-
-    def __del__(self) -> None:
-        """Warns of a guard that was forgotten. Whether the work that it protects is over, nobody knows: it stays held."""
-        if not getattr(self, "_is_claimed", False) or self._is_forked:
-            return
-        if self.held:
-            self._native.abandon()
-            warnings.warn(
-                f"{self!r} was never released: it stays held until its client is closed; use `with`, or release it",
-                ResourceWarning,
-                source=self,
-                stacklevel=2,
-            )

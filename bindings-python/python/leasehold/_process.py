@@ -14,15 +14,9 @@ if TYPE_CHECKING:
 
 _DEFAULT_LIMIT = 2.0
 
-_generation = 0
 _exit_limit: float | None = _DEFAULT_LIMIT
 _in_child: list[Callable[[], None]] = []
 _at_exit: list[Callable[[], None]] = []
-
-
-def generation() -> int:
-    """Forks between the first process and this one."""
-    return _generation
 
 
 def after_fork(forget: Callable[[], None]) -> None:
@@ -51,8 +45,6 @@ def release_at_exit(timeout: float | None = _DEFAULT_LIMIT) -> None:
 
 
 def _forked() -> None:
-    global _generation  # noqa: PLW0603 - it belongs to the process
-    _generation += 1
     for forget in _in_child:
         forget()
 
