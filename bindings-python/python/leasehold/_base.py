@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import os
 import uuid
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Generic
 
 from leasehold import _logs, _native
 from leasehold._errors import InvalidArgument
+from leasehold._scopes import G, Scopes
 from leasehold._values import endpoints, milliseconds
 
 if TYPE_CHECKING:
@@ -86,16 +87,18 @@ class ClientBase:
         raise TypeError(msg)
 
 
-class LockBase:
+class LockBase(Generic[G]):
     """A name that can be locked, and how it is to be locked. Costs nothing; only guards hold."""
 
-    __slots__ = ("_client", "_renew", "_requeue", "_timeout", "_ttl_ms", "name")
+    __slots__ = ("_native", "_renew", "_requeue", "_scopes", "_timeout", "_ttl_ms", "name")
 
     def __init__(
-        self, client: _native.Client, name: str, ttl: float | None, timeout: float | None, renew: bool, requeue: bool
+        self, client: ClientBase, name: str, ttl: float | None, timeout: float | None, renew: bool, requeue: bool
     ) -> None:
         """Locks come from clients."""
-        self._client = client
+        self._native = client._native  # pyright: ignore[reportPrivateUsage] - of this module
+        place = client._place  # pyright: ignore[reportPrivateUsage]
+        self._scopes: Scopes[G] = Scopes(f"{place} {name}", name)
         self.name = name
         self._ttl_ms = milliseconds(ttl, "the TTL")
         self._timeout = timeout
@@ -106,7 +109,7 @@ class LockBase:
     def _acquiring(self, timeout: float | None, cancel: _native.Cancel | None = None) -> _native.Call[_native.Guard]:
         _logs.attend()
         wait = milliseconds(self._timeout if timeout is None else timeout, "the timeout")
-        return self._client.acquire(self.name, wait, self._ttl_ms, self._renew, self._requeue, cancel)
+        return self._native.acquire(self.name, wait, self._ttl_ms, self._renew, self._requeue, cancel)
 
     def __repr__(self) -> str:
         """For people."""

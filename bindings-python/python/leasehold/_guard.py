@@ -4,6 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, TypeVar
 
+from leasehold._errors import LeaseholdError, LockLost, NotHeld
+from leasehold._logs import logger
+
 if TYPE_CHECKING:
     from leasehold import _native
 
@@ -63,10 +66,6 @@ class GuardBase:
         """For how many seconds it is certainly still held if no renewal succeeds from now on; 0 if it is lost."""
         return self._native.remaining()
 
-    @property
-    def _is_forked(self) -> bool:
-        return self._native.is_forked()
-
     def __repr__(self) -> str:
         """For people."""
         state = "released" if self._native.is_released() else "held" if self.held else "lost"
@@ -76,3 +75,16 @@ class GuardBase:
         """Refuses: a copy would be a second owner."""
         msg = "a guard stays in its process; send its token, or acquire the lock over there"
         raise TypeError(msg)
+
+    def _must_raise(self, failed: LeaseholdError, body: BaseException | None) -> bool:
+        """Whether leaving a block, whose body may have failed, raises that its release failed."""
+        if isinstance(failed, NotHeld):
+            return False  # Released in the body.
+        if isinstance(failed, LockLost):
+            if body is None:
+                return True
+            logger.warning("%s", failed)
+        else:
+            # The lock was held until now, and nobody here holds it any more: for the body all is well.
+            logger.warning("the release of the lock %r was not confirmed: %s", self.name, failed)
+        return False

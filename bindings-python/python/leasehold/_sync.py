@@ -8,13 +8,12 @@ from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 from leasehold import _dispatch, _native
 from leasehold._base import ClientBase, LockBase
-from leasehold._errors import LeaseholdError, LockLost, LockTimeout, LostReason, NotHeld
+from leasehold._completions import losses, states
+from leasehold._errors import LeaseholdError, LockTimeout, LostReason
 from leasehold._guard import GuardBase, claim
-from leasehold._logs import logger
-from leasehold._scopes import Scopes
 from leasehold._synchronized import synchronized
 from leasehold._txn import TxnBase
-from leasehold._values import Committed, Contender, SessionState, as_bytes, session_state, span
+from leasehold._values import Committed, Contender, SessionState, as_bytes, span
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -63,7 +62,7 @@ class Client(ClientBase):
         Raises:
             InvalidArgument: a span is no number from 0 up.
         """
-        return Lock(self._native, self._place, name, ttl, timeout, renew, requeue)
+        return Lock(self, name, ttl, timeout, renew, requeue)
 
     def synchronized(
         self, name: str, *, ttl: float | None = None, timeout: float | None = None, renew: bool = True
@@ -92,7 +91,7 @@ class Client(ClientBase):
 
     def on_state(self, callback: Callable[[SessionState], object]) -> Callable[[], None]:
         """Calls `callback` with each change of the session's state, on the thread for callbacks. Call what it returns to end."""
-        operation = _dispatch.start(self._native.on_state(), _states(callback))
+        operation = _dispatch.start(self._native.on_state(), states(callback))
 
         def end() -> None:
             _native.cancel(operation)
@@ -116,24 +115,10 @@ class Client(ClientBase):
         self.close()
 
 
-class Lock(LockBase):
+class Lock(LockBase["Guard"]):
     """A name that can be locked by threads. Use it with `with`, which never runs its body without the lock."""
 
-    __slots__ = ("_scopes",)
-
-    def __init__(
-        self,
-        client: _native.Client,
-        place: str,
-        name: str,
-        ttl: float | None,
-        timeout: float | None,
-        renew: bool,
-        requeue: bool,
-    ) -> None:
-        """Locks come from clients."""
-        super().__init__(client, name, ttl, timeout, renew, requeue)
-        self._scopes: Scopes[Guard] = Scopes(f"{place} {name}", name)
+    __slots__ = ()
 
     def acquire(self, timeout: float | None = None, *, cancel: Cancel | None = None) -> Guard:
         """Waits for the lock, in the order of the queue.
@@ -182,7 +167,7 @@ class Lock(LockBase):
         Raises:
             Unavailable, DeadlineExceeded, AuthenticationError, PermissionDenied: it could not be read.
         """
-        return [Contender(*fields) for fields in self._client.queue(self.name).block()]
+        return [Contender(*fields) for fields in self._native.queue(self.name).block()]
 
     def force_release(self, token: int) -> None:
         """Takes the lock, or the place in the queue, away from the contender with this token, whoever it is. For operators.
@@ -192,7 +177,7 @@ class Lock(LockBase):
         Raises:
             NotHeld: nobody in the queue has this token. Otherwise as `queue`.
         """
-        self._client.force_release(self.name, token).block()
+        self._native.force_release(self.name, token).block()
 
     def __enter__(self) -> Guard:
         """Acquires it; errors are those of `acquire`, and `WouldDeadlock` inside a `with` of the same name in this thread."""
@@ -276,7 +261,7 @@ class Guard(GuardBase):
 
     def on_lost(self, callback: Callable[[LostReason], object]) -> None:
         """Calls `callback` with the reason, once, if the lock is lost, on the thread for callbacks: it should be short."""
-        _dispatch.start(self._native.lost(), _losses(callback))
+        _dispatch.start(self._native.lost(), losses(callback))
 
     def __enter__(self) -> Self:
         """The guard itself."""
@@ -286,19 +271,13 @@ class Guard(GuardBase):
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
     ) -> None:
         """Releases it, if that was not done. `LockLost` if it was lost meanwhile, unless the body failed already."""
-        if self._is_forked:
+        if self._native.is_forked():
             return  # The parent's.
         try:
             self.release()
-        except NotHeld:
-            pass
-        except LockLost as lost:
-            if error is None:
-                raise
-            logger.warning("%s", lost)
         except LeaseholdError as failed:
-            # The lock was held until now, and nobody here holds it any more: for the body all is well.
-            logger.warning("the release of the lock %r was not confirmed: %s", self.name, failed)
+            if self._must_raise(failed, error):
+                raise
 
 
 class Txn(TxnBase):
@@ -333,19 +312,3 @@ class _AcquireFuture(Future[Guard]):
                 self.set_exception(error)
         except InvalidStateError:
             pass  # Cancelled meanwhile. A guard that came nevertheless has no taker, which releases it.
-
-
-def _losses(callback: Callable[[LostReason], object]) -> _dispatch.Handler:
-    def handle(value: object, error: LeaseholdError | None, _is_last: bool, /) -> None:
-        if error is None and value is not None:
-            callback(LostReason(cast("int", value)))
-
-    return handle
-
-
-def _states(callback: Callable[[SessionState], object]) -> _dispatch.Handler:
-    def handle(value: object, error: LeaseholdError | None, is_last: bool, /) -> None:
-        if error is None and not is_last:
-            callback(session_state(value))
-
-    return handle

@@ -3,17 +3,15 @@
 from __future__ import annotations
 
 import asyncio
-import itertools
 import weakref
+from functools import partial
 from typing import TYPE_CHECKING, TypeVar, cast
 
 from leasehold import _native
+from leasehold._completions import Completions
 from leasehold._process import after_fork
-from leasehold.aio._host import MOST
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from leasehold._errors import LeaseholdError
     from leasehold.aio._host import Canceller, Event
 
@@ -34,46 +32,25 @@ def current() -> Host:
     return host
 
 
-class Host:
+class Host(Completions):
     """One loop's queue, and who waits for what is in it."""
 
     def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
         """Watches the queue's file descriptor for as long as the loop lives."""
-        self._tags = itertools.count(1)
-        self._handlers: dict[int, Callable[[object, LeaseholdError | None, bool], None]] = {}
-        self._queue = _native.Queue(True)
-        loop.add_reader(cast("int", self._queue.fd), self._drain)
+        super().__init__(_complain, has_fd=True)
+        loop.add_reader(cast("int", self.queue.fd), self.drain)
 
     async def run(self, call: _native.Call[T]) -> T:
         """See `_host.Host`."""
         future: asyncio.Future[T] = asyncio.get_running_loop().create_future()
-        waiting: asyncio.Future[T] | None = future
-
-        def complete(value: object, error: LeaseholdError | None, _is_last: bool) -> None:
-            if waiting is None or waiting.done():
-                return  # Cancelled: a guard that came nevertheless has no taker, which releases it.
-            if error is None:
-                waiting.set_result(cast("T", value))
-            else:
-                waiting.set_exception(error)
-
-        operation = self.subscribe(call, complete)
+        operation = self.start(call, partial(_complete, future))
         try:
             return await future
         except BaseException:
             # A guard that came at the same moment must not live on in the traceback.
-            waiting = None
             del future
             _native.cancel(operation)
             raise
-
-    def subscribe(
-        self, call: _native.Call[object], handler: Callable[[object, LeaseholdError | None, bool], None]
-    ) -> int:
-        """See `_host.Host`."""
-        tag = next(self._tags)
-        self._handlers[tag] = handler
-        return call.start(self._queue, tag)
 
     def task(self) -> object:
         """See `_host.Host`."""
@@ -87,14 +64,19 @@ class Host:
         """See `_host.Host`."""
         return _Canceller()
 
-    def _drain(self) -> None:
-        for tag, is_last, value, error in self._queue.drain(MOST):
-            handler = self._handlers.pop(tag) if is_last else self._handlers[tag]
-            try:
-                handler(value, cast("LeaseholdError | None", error), is_last)
-            except Exception as failed:  # noqa: BLE001 - it is the user's callback, and the others must be served
-                context = {"message": "a callback of leasehold failed", "exception": failed}
-                asyncio.get_running_loop().call_exception_handler(context)
+
+def _complete(future: asyncio.Future[T], value: object, error: LeaseholdError | None, _is_last: bool, /) -> None:
+    if future.done():
+        return  # Cancelled: a guard that came nevertheless has no taker, which releases it.
+    if error is None:
+        future.set_result(cast("T", value))
+    else:
+        future.set_exception(error)
+
+
+def _complain(failed: Exception) -> None:
+    context = {"message": "a callback of leasehold failed", "exception": failed}
+    asyncio.get_running_loop().call_exception_handler(context)
 
 
 class _Canceller:

@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, TypeVar, cast
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from leasehold._base import ClientBase, LockBase
-from leasehold._errors import LeaseholdError, LockLost, LockTimeout, LostReason, NotHeld
+from leasehold._completions import losses, states
+from leasehold._errors import LeaseholdError, LockTimeout, LostReason
 from leasehold._guard import GuardBase, claim
-from leasehold._logs import logger
 from leasehold._native import cancel
-from leasehold._scopes import Scopes
 from leasehold._synchronized import synchronized_async
 from leasehold._txn import TxnBase
-from leasehold._values import Committed, Contender, SessionState, as_bytes, session_state, span
+from leasehold._values import Committed, Contender, SessionState, as_bytes, span
 from leasehold.aio._host import host
 
 if TYPE_CHECKING:
@@ -57,7 +56,7 @@ class Client(ClientBase):
 
         With `cancel_on_loss`, `async with` cancels its body when the lock is lost; leaving it then raises `LockLost`.
         """
-        return Lock(self._native, self._place, name, ttl, timeout, renew, requeue, cancel_on_loss)
+        return Lock(self, name, ttl, timeout, renew, requeue, cancel_on_loss)
 
     def synchronized(
         self,
@@ -82,12 +81,7 @@ class Client(ClientBase):
 
     def on_state(self, callback: Callable[[SessionState], object]) -> Callable[[], None]:
         """Calls `callback` on the loop with each change of the session's state. Call what it returns to end that."""
-
-        def handle(value: object, error: LeaseholdError | None, is_last: bool) -> None:
-            if error is None and not is_last:
-                callback(session_state(value))
-
-        operation = host().subscribe(self._native.on_state(), handle)
+        operation = host().start(self._native.on_state(), states(callback))
 
         def end() -> None:
             cancel(operation)
@@ -107,15 +101,14 @@ class Client(ClientBase):
         await self.close()
 
 
-class Lock(LockBase):
+class Lock(LockBase[tuple["Guard", "Canceller | None"]]):
     """A name that can be locked by tasks. Use it with `async with`, which never runs its body without the lock."""
 
-    __slots__ = ("_cancel_on_loss", "_scopes")
+    __slots__ = ("_cancel_on_loss",)
 
     def __init__(
         self,
-        client: _native.Client,
-        place: str,
+        client: ClientBase,
         name: str,
         ttl: float | None,
         timeout: float | None,
@@ -126,7 +119,6 @@ class Lock(LockBase):
         """Locks come from clients."""
         super().__init__(client, name, ttl, timeout, renew, requeue)
         self._cancel_on_loss = cancel_on_loss
-        self._scopes: Scopes[tuple[Guard, Canceller | None]] = Scopes(f"{place} {name}", name)
 
     async def acquire(self, timeout: float | None = None) -> Guard:
         """Waits for the lock, in the order of the queue; arguments and errors are those of `leasehold.Lock.acquire`.
@@ -149,11 +141,11 @@ class Lock(LockBase):
 
     async def queue(self) -> list[Contender]:
         """Everybody in the queue, the holder first, foreign clients included; errors are those of `leasehold.Lock.queue`."""
-        return [Contender(*fields) for fields in await host().run(self._client.queue(self.name))]
+        return [Contender(*fields) for fields in await host().run(self._native.queue(self.name))]
 
     async def force_release(self, token: int) -> None:
         """Takes the lock, or the place in the queue, away from the contender with this token; see `leasehold.Lock`."""
-        await host().run(self._client.force_release(self.name, token))
+        await host().run(self._native.force_release(self.name, token))
 
     async def __aenter__(self) -> Guard:
         """Acquires it; errors are those of `acquire`, and `WouldDeadlock` inside a block of the same name in this task."""
@@ -226,12 +218,7 @@ class Guard(GuardBase):
 
     def on_lost(self, callback: Callable[[LostReason], object]) -> None:
         """Calls `callback` with the reason, once, on the loop that runs now, if the lock is lost."""
-
-        def handle(value: object, error: LeaseholdError | None, _is_last: bool) -> None:
-            if error is None and value is not None:
-                callback(LostReason(cast("int", value)))
-
-        host().subscribe(self._native.lost(), handle)
+        host().start(self._native.lost(), losses(callback))
 
     async def __aenter__(self) -> Self:
         """The guard itself."""
@@ -241,19 +228,13 @@ class Guard(GuardBase):
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
     ) -> None:
         """Releases it, if that was not done. `LockLost` if it was lost meanwhile, unless the body failed already."""
-        if self._is_forked:
+        if self._native.is_forked():
             return  # The parent's.
         try:
             await self.release()
-        except NotHeld:
-            pass
-        except LockLost as lost:
-            if error is None:
-                raise
-            logger.warning("%s", lost)
         except LeaseholdError as failed:
-            # The lock was held until now, and nobody here holds it any more: for the body all is well.
-            logger.warning("the release of the lock %r was not confirmed: %s", self.name, failed)
+            if self._must_raise(failed, error):
+                raise
 
 
 class Txn(TxnBase):

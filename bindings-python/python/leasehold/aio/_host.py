@@ -5,16 +5,13 @@ from __future__ import annotations
 import sys
 from typing import TYPE_CHECKING, Protocol, TypeVar
 
-if TYPE_CHECKING:
-    from collections.abc import Callable
+from leasehold.aio import _asyncio
 
+if TYPE_CHECKING:
     from leasehold import _native
-    from leasehold._errors import LeaseholdError
+    from leasehold._completions import Handler
 
 T = TypeVar("T")
-
-MOST = 256
-"""How many completions are handed out before the loop gets its turn."""
 
 
 class Event(Protocol):
@@ -52,9 +49,7 @@ class Host(Protocol):
         """Starts an operation and waits for its result. Cancelled, it cancels the operation and does not wait for it."""
         ...
 
-    def subscribe(
-        self, call: _native.Call[object], handler: Callable[[object, LeaseholdError | None, bool], None]
-    ) -> int:
+    def start(self, call: _native.Call[object], handler: Handler) -> int:
         """Starts an operation whose results `handler` takes on the loop. Returns its id, for cancelling it."""
         ...
 
@@ -83,6 +78,4 @@ def host() -> Host:
 
         if _trio.is_running():
             return _trio.current()
-    from leasehold.aio import _asyncio  # noqa: PLC0415 - programs with trio need not load asyncio
-
     return _asyncio.current()

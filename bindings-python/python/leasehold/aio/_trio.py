@@ -2,19 +2,16 @@
 
 from __future__ import annotations
 
-import itertools
 from typing import TYPE_CHECKING, TypeVar, cast
 
 import outcome
 import trio
 
 from leasehold import _native
-from leasehold._logs import logger
-from leasehold.aio._host import MOST
+from leasehold._completions import Completions
+from leasehold._dispatch import complain
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from leasehold._errors import LeaseholdError
     from leasehold.aio._host import Canceller, Event
 
@@ -39,39 +36,29 @@ def current() -> Host:
         return host
 
 
-class Host:
+class Host(Completions):
     """One run's queue, and who waits for what is in it."""
 
     def __init__(self) -> None:
         """Made inside a run."""
-        self._tags = itertools.count(1)
-        self._handlers: dict[int, Callable[[object, LeaseholdError | None, bool], None]] = {}
-        self._queue = _native.Queue(True)
+        super().__init__(complain, has_fd=True)
 
     async def serve(self) -> None:
         """Hands out what completes, until the run ends."""
-        fd = cast("int", self._queue.fd)
+        fd = cast("int", self.queue.fd)
         try:
             while True:
                 await trio.lowlevel.wait_readable(fd)
-                self._drain()
+                self.drain()
         finally:
-            self._queue.close()
-
-    def _drain(self) -> None:
-        for tag, is_last, value, error in self._queue.drain(MOST):
-            handler = self._handlers.pop(tag) if is_last else self._handlers[tag]
-            try:
-                handler(value, cast("LeaseholdError | None", error), is_last)
-            except Exception:  # noqa: BLE001 - it is the user's callback, and the others must be served
-                logger.exception("a callback failed")
+            self.queue.close()
 
     async def run(self, call: _native.Call[T]) -> T:
         """See `_host.Host`."""
         task = trio.lowlevel.current_task()
         waiting = True
 
-        def complete(value: object, error: LeaseholdError | None, _is_last: bool) -> None:
+        def complete(value: object, error: LeaseholdError | None, _is_last: bool, /) -> None:
             if waiting:  # Otherwise cancelled: a guard that came nevertheless has no taker, which releases it.
                 trio.lowlevel.reschedule(task, outcome.Value(value) if error is None else outcome.Error(error))
 
@@ -81,16 +68,8 @@ class Host:
             _native.cancel(operation)
             return trio.lowlevel.Abort.SUCCEEDED
 
-        operation = self.subscribe(call, complete)
+        operation = self.start(call, complete)
         return cast("T", await trio.lowlevel.wait_task_rescheduled(abort))
-
-    def subscribe(
-        self, call: _native.Call[object], handler: Callable[[object, LeaseholdError | None, bool], None]
-    ) -> int:
-        """See `_host.Host`."""
-        tag = next(self._tags)
-        self._handlers[tag] = handler
-        return call.start(self._queue, tag)
 
     def task(self) -> object:
         """See `_host.Host`."""
