@@ -16,27 +16,44 @@ import uvloop
 from conftest import Server, run, size
 
 import leasehold
-from leasehold import aio, testing
+from leasehold import _native, aio, testing
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable
+    from collections.abc import Callable, Coroutine
 
 
-class Asyncio:
+class Loop:
     """What the tests need of a loop."""
 
+    async def pause(self) -> None:
+        """Lets the loop run for a moment."""
+        raise NotImplementedError
+
+    async def until(self, condition: Callable[[], object], what: str, seconds: float = 10) -> None:
+        """Waits for a condition while the loop runs: what it waits for may come through it."""
+        end = time.monotonic() + seconds
+        while not condition():
+            assert time.monotonic() < end, f"still not so after {seconds} s: {what}"
+            await self.pause()
+
+
+class Asyncio(Loop):
     Cancelled: type[BaseException] = asyncio.CancelledError
 
-    def run(self, main: Callable[[], Awaitable[None]]) -> None:
-        async def outer() -> None:
-            await main()
+    def run(self, main: Callable[[], Coroutine[Any, Any, None]]) -> None:
+        asyncio.run(main())
 
-        asyncio.run(outer())
+    async def pause(self) -> None:
+        await asyncio.sleep(0.005)
 
-    async def sleep(self, seconds: float) -> None:
-        await asyncio.sleep(seconds)
+    async def turn(self) -> None:
+        """Lets every other task run once."""
+        await asyncio.sleep(0)
 
-    async def within(self, seconds: float, work: Callable[[], Awaitable[object]]) -> bool:
+    def event(self) -> asyncio.Event:
+        return asyncio.Event()
+
+    async def within(self, seconds: float, work: Callable[[], Coroutine[Any, Any, object]]) -> bool:
         """Whether it was done in time; cancelled otherwise."""
         try:
             await asyncio.wait_for(work(), seconds)
@@ -44,33 +61,65 @@ class Asyncio:
             return False
         return True
 
-    async def together(self, *work: Callable[[], Awaitable[object]]) -> None:
+    async def cancelled_at(self, event: asyncio.Event, work: Callable[[], Coroutine[Any, Any, object]]) -> None:
+        """Cancels it when the event is set, and sees it end so."""
+        task = asyncio.create_task(work())
+        await event.wait()
+        task.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await task
+
+    async def together(self, *work: Callable[[], Coroutine[Any, Any, object]]) -> None:
         await asyncio.gather(*(one() for one in work))
 
 
+class CancelledTask(Asyncio):
+    """With `task.cancel()` in place of `wait_for`."""
+
+    async def within(self, seconds: float, work: Callable[[], Coroutine[Any, Any, object]]) -> bool:
+        task = asyncio.create_task(work())
+        await asyncio.wait({task}, timeout=seconds)
+        task.cancel()
+        try:
+            await task
+        except asyncio.CancelledError:
+            return False
+        return True
+
+
 class Uvloop(Asyncio):
-    def run(self, main: Callable[[], Awaitable[None]]) -> None:
-        async def outer() -> None:
-            await main()
-
-        uvloop.run(outer())
+    def run(self, main: Callable[[], Coroutine[Any, Any, None]]) -> None:
+        uvloop.run(main())
 
 
-class Trio:
+class Trio(Loop):
     Cancelled: type[BaseException] = trio.Cancelled
 
-    def run(self, main: Callable[[], Awaitable[None]]) -> None:
+    def run(self, main: Callable[[], Coroutine[Any, Any, None]]) -> None:
         trio.run(main)
 
-    async def sleep(self, seconds: float) -> None:
-        await trio.sleep(seconds)
+    async def pause(self) -> None:
+        await trio.sleep(0.005)
 
-    async def within(self, seconds: float, work: Callable[[], Awaitable[object]]) -> bool:
+    async def turn(self) -> None:
+        await trio.lowlevel.checkpoint()
+
+    def event(self) -> trio.Event:
+        return trio.Event()
+
+    async def within(self, seconds: float, work: Callable[[], Coroutine[Any, Any, object]]) -> bool:
         with trio.move_on_after(seconds) as scope:
             await work()
         return not scope.cancelled_caught
 
-    async def together(self, *work: Callable[[], Awaitable[object]]) -> None:
+    async def cancelled_at(self, event: trio.Event, work: Callable[[], Coroutine[Any, Any, object]]) -> None:
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(work)
+            await event.wait()
+            nursery.cancel_scope.cancel()
+        assert nursery.cancel_scope.cancelled_caught
+
+    async def together(self, *work: Callable[[], Coroutine[Any, Any, object]]) -> None:
         async with trio.open_nursery() as nursery:
             for one in work:
                 nursery.start_soon(one)
@@ -81,14 +130,11 @@ def loop(request: pytest.FixtureRequest) -> Any:
     return request.param()
 
 
-Play = "Callable[[Callable[[aio.Client], Awaitable[None]]], None]"
-
-
 @pytest.fixture
 def play(loop: Any, server: Server) -> Any:
     """Runs a test's coroutine with a client, and looks that nothing is left of it."""
 
-    def play(test: Callable[[aio.Client], Awaitable[None]]) -> None:
+    def play(test: Callable[[aio.Client], Coroutine[Any, Any, None]]) -> None:
         async def main() -> None:
             async with aio.Client(server.url, ttl=5) as client:
                 await test(client)
@@ -129,7 +175,7 @@ def test_tasks_take_turns(play: Any, loop: Any, name: str) -> None:
             nonlocal counted
             async with client.lock(name):
                 seen = counted
-                await loop.sleep(0)
+                await loop.turn()
                 counted = seen + 1
 
         await loop.together(*[count] * 50)
@@ -163,10 +209,8 @@ def test_a_loss_is_told(play: Any, loop: Any, name: str) -> None:
         lost = guard.lost
         await client.lock(name).force_release(guard.token)
         assert await loop.within(5, lost.wait)
-        end = time.monotonic() + 5
-        while not reasons and time.monotonic() < end:
-            await loop.sleep(0.01)  # the event and the callback are told one after the other
-        assert reasons == [leasehold.LostReason.KEY_DELETED]
+        # The event and the callback are told one after the other.
+        await loop.until(lambda: reasons == [leasehold.LostReason.KEY_DELETED], "the callback has run")
         with pytest.raises(leasehold.LockLost):
             await guard.release()
         with pytest.raises(leasehold.LockLost):
@@ -185,28 +229,33 @@ def test_a_loss_cancels_the_body_if_asked_to(play: Any, loop: Any, name: str) ->
         with pytest.raises(leasehold.LockLost) as raised:
             async with client.lock(name, cancel_on_loss=True) as guard:
                 await client.lock(name).force_release(guard.token)
-                await loop.sleep(60)
+                await loop.event().wait()
         assert raised.value.reason is leasehold.LostReason.KEY_DELETED
         # It is over: the task is not cancelled any more, and a block that is left in peace cancels nothing.
+        before = _native.live()[2]
         async with client.lock(name, cancel_on_loss=True):
-            await loop.sleep(0.01)
-        await loop.sleep(0.01)
+            await client.ping()
+        await loop.until(lambda: _native.live()[2] <= before, "nobody waits for the loss any more")
+        await client.ping()
 
     play(test)
 
 
 def test_cancelling_from_outside_stays_so(play: Any, loop: Any, name: str) -> None:
     async def test(client: aio.Client) -> None:
+        is_in = loop.event()
+
         async def work() -> None:
             try:
                 async with client.lock(name, cancel_on_loss=True):
-                    await loop.sleep(60)
+                    is_in.set()
+                    await loop.event().wait()
             except loop.Cancelled:
                 raise
             except BaseException as error:
                 pytest.fail(f"{error!r} in place of the cancellation")
 
-        assert not await loop.within(0.05, work)
+        await loop.cancelled_at(is_in, work)
 
     play(test)
 
@@ -219,8 +268,7 @@ def test_a_state_is_told(play: Any, loop: Any, server: Server, name: str) -> Non
         lost = guard.lost
         server.call("lease/revoke", ID=str(int(guard.lease, 16)))
         assert await loop.within(10, lost.wait)
-        while not states:
-            await loop.sleep(0.01)
+        await loop.until(lambda: states, "the state is told")
         assert states[-1].name == "lost"
         assert states[-1].reason is not None
         end()
@@ -241,6 +289,7 @@ def test_synchronized(play: Any, server: Server) -> None:
     play(test)
 
 
+@pytest.mark.parametrize("loop", [Asyncio, CancelledTask, Uvloop, Trio], indirect=True)
 def test_cancelled_early_it_leaves_nothing(play: Any, loop: Any, server: Server, name: str) -> None:
     """At 0 to 3 ms, when the acquire may be anywhere, free and taken."""
 
@@ -260,10 +309,7 @@ def test_cancelled_early_it_leaves_nothing(play: Any, loop: Any, server: Server,
                 await loop.within(number % 31 / 10_000, acquire)
             left = [] if holder is None else [holder.key]
             # The loop must run meanwhile: a guard that was won as its taker left comes to it, and is released there.
-            end = time.monotonic() + 10
-            while server.keys(name) != left:
-                assert time.monotonic() < end, "something is left in the queue"
-                await loop.sleep(0.01)
+            await loop.until(lambda left=left: server.keys(name) == left, "nothing is left in the queue")
             if holder is not None:
                 await holder.release()
         assert won < 2 * rounds

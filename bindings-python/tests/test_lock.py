@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import gc
 import logging
+import os
 import pickle
 import threading
-import time
 import warnings
 from concurrent.futures import CancelledError
 
@@ -204,7 +204,12 @@ def test_an_unreachable_etcd_fails_at_the_first_operation() -> None:
 def test_cancel_from_another_thread(client: leasehold.Client, server: Server, name: str) -> None:
     with client.lock(name) as guard:
         cancel = leasehold.Cancel()
-        threading.Timer(0.05, cancel.cancel).start()
+
+        def end() -> None:
+            until(lambda: len(server.keys(name)) == 2, "it waits")
+            cancel.cancel()
+
+        threading.Thread(target=end).start()
         with pytest.raises(leasehold.OperationCancelled):
             client.lock(name).acquire(cancel=cancel)
         assert cancel.cancelled
@@ -257,7 +262,8 @@ def test_a_forgotten_guard_warns_and_stays_held(server: Server, name: str) -> No
     with pytest.warns(ResourceWarning, match="never released"):
         del guard
         gc.collect()
-    time.sleep(0.1)  # what must not happen takes its time
+    with pytest.raises(leasehold.LockTimeout):
+        client.lock(name).acquire(timeout=0.1)
     assert len(server.keys(name)) == 1
     client.close()
     assert server.keys(name) == []
@@ -299,7 +305,7 @@ def test_many_threads_count_right(client: leasehold.Client, name: str) -> None:
         nonlocal counted
         with client.lock(name):
             seen = counted
-            time.sleep(0)
+            os.sched_yield()
             counted = seen + 1
 
     threads = [threading.Thread(target=count) for _ in range(200)]

@@ -63,10 +63,12 @@ def test_ctrl_c_ends_a_wait_within_100_ms() -> None:
             sent = []
 
             def send(sent: list[float] = sent) -> None:
+                until(lambda: _native.live()[2] == 1, "it waits")
                 sent.append(time.monotonic())
                 os.kill(os.getpid(), signal.SIGUSR1)
 
-            threading.Timer(0.03, send).start()
+            until(lambda: _native.live()[2] == 0, "the one before is over")
+            threading.Thread(target=send).start()
             with pytest.raises(Interrupted):
                 native.never().block()
             taken.append(time.monotonic() - sent[0])

@@ -13,9 +13,12 @@ import shutil
 import socket
 import subprocess
 import tempfile
+import threading
 import time
 from typing import TYPE_CHECKING
 
+from leasehold import _dispatch
+from leasehold._completions import losses
 from leasehold._errors import LeaseholdError, Unsupported
 from leasehold._sync import Client
 
@@ -31,7 +34,7 @@ __all__ = ["Etcd", "lose"]
 
 _START_SECONDS = 30.0
 _LOSS_SECONDS = 10.0
-_STEP_SECONDS = 0.005
+_PING_SECONDS = 0.02
 
 
 class Etcd:
@@ -104,7 +107,7 @@ class Etcd:
                             end = "".join(log.readlines()[-5:])
                         msg = f"etcd did not come up: {error}; the end of its log: {end}"
                         raise Unsupported(msg) from None
-                    time.sleep(_STEP_SECONDS)
+                    time.sleep(_PING_SECONDS)
 
 
 def lose(client: ClientBase, guard: GuardBase) -> None:
@@ -122,13 +125,14 @@ def lose(client: ClientBase, guard: GuardBase) -> None:
         NotHeld: it holds nothing any more. Otherwise as `leasehold.Lock.force_release`.
         TimeoutError: it has not noticed within 10 s.
     """
+    is_told = threading.Event()
+    # Told on the thread for callbacks: a loop that runs here waits meanwhile.
+    told = losses(lambda _: is_told.set())
+    _dispatch.start(guard._native.lost(), told)  # pyright: ignore[reportPrivateUsage]
     client._native.force_release(guard.name, guard.token).block()  # pyright: ignore[reportPrivateUsage]
-    until = time.monotonic() + _LOSS_SECONDS
-    while guard.held:
-        if time.monotonic() > until:
-            msg = f"{guard!r} has not noticed its loss; are its client and this one on the same etcd and namespace?"
-            raise TimeoutError(msg)
-        time.sleep(_STEP_SECONDS)
+    if not is_told.wait(_LOSS_SECONDS):
+        msg = f"{guard!r} has not noticed its loss; are its client and this one on the same etcd and namespace?"
+        raise TimeoutError(msg)
 
 
 def _free_ports() -> list[int]:
