@@ -376,36 +376,29 @@ impl Queue {
                 self.set_phase(ticket, phase);
             }
             _ if member.spec.limit.is_some_and(|limit| now >= limit) => {
-                let error = self.too_late(ticket);
+                let error = self.not_in_time(ticket);
                 self.leave(now, ticket, Answer::Failed(error), LEAVE_GRACE, out);
             }
             Phase::Backoff(at) if now >= *at => self.send(ticket, out),
             _ if !member.has_queued && now >= member.spec.join_by => {
-                let error = self.too_late(ticket);
+                let error = member.last_error.clone().unwrap_or_else(|| unanswered(&self.name));
                 self.leave(now, ticket, Answer::Failed(error), LEAVE_GRACE, out);
             }
             _ => self.touch(ticket),
         }
     }
 
-    /// What a caller is told whose time is up.
-    fn too_late(&self, ticket: Ticket) -> Error {
+    /// What a caller is told whose wait limit has passed, whatever its contender was doing then.
+    fn not_in_time(&self, ticket: Ticket) -> Error {
         let member = &self.members[&ticket];
-        if member.has_queued {
-            return Error::new(
-                Code::NotAcquired,
-                format!("the lock {:?} was not free within the wait limit: {}", self.name, self.blocker()),
-            );
-        }
-        member.last_error.clone().unwrap_or_else(|| {
-            Error::new(
-                Code::DeadlineExceeded,
-                format!(
-                    "etcd did not answer in time while queueing for the lock {:?}; is it reachable and healthy?",
-                    self.name
-                ),
-            )
-        })
+        let name = &self.name;
+        let message = if member.has_queued {
+            format!("the lock {name:?} was not free within the wait limit: {}", self.blocker())
+        } else {
+            let cause = member.last_error.clone().unwrap_or_else(|| unanswered(name));
+            format!("the wait limit passed before etcd said whether the lock {name:?} is free: {}", cause.message())
+        };
+        Error::new(Code::NotAcquired, message)
     }
 
     /// Who stands in the way, and what can be done about it.
@@ -517,6 +510,13 @@ fn give_back(numbers: &mut BTreeMap<LeaseId, Numbers>, member: &Member) {
     {
         numbers.give_back(member.number);
     }
+}
+
+/// What a caller is told whose enqueue etcd has not answered.
+fn unanswered(name: &str) -> Error {
+    let message =
+        format!("etcd did not answer in time while queueing for the lock {name:?}; is it reachable and healthy?");
+    Error::new(Code::DeadlineExceeded, message)
 }
 
 fn unconfirmed(name: &str) -> Error {

@@ -3,7 +3,7 @@
 use std::{sync::Arc, time::Duration};
 
 use leasehold::{Client, Code};
-use leasehold_etcd::eventually;
+use leasehold_etcd::{Direction, Proxy, eventually};
 
 use crate::support::{client, etcd};
 
@@ -80,6 +80,30 @@ async fn a_wait_limit_ends_the_wait_and_withdraws_the_key() {
     assert_eq!(error.code(), Code::NotAcquired);
     assert!(error.message().contains(&guard.key()), "{error}");
     assert_eq!(cluster.keys("/lock/").await.unwrap(), [guard.key()]);
+}
+
+/// Seen to fail with the error of a request that has no answer, and with a late enqueue that nobody withdraws.
+#[tokio::test]
+async fn a_wait_limit_ends_the_wait_also_before_etcd_has_answered() {
+    let cluster = etcd().await;
+    let proxy = Proxy::start(cluster.address(0)).unwrap();
+    let client = Client::new(format!("http://{}", proxy.address())).unwrap();
+    // First it is the grant of the lease that has no answer, then the enqueue.
+    for keys in [0, 1] {
+        proxy.hold(Direction::ToClient);
+        let error = client.lock("/lock/a").acquire_within(Duration::from_millis(50)).await.unwrap_err();
+        assert_eq!(error.code(), Code::NotAcquired, "{error}");
+        assert!(error.message().contains("before etcd said"), "{error}");
+        eventually("etcd has done its part", || async {
+            cluster.leases().await.unwrap().len() == 1 && cluster.keys("/lock/a/").await.unwrap().len() == keys
+        })
+        .await;
+        proxy.pass();
+        eventually("its key is gone", || async { cluster.keys("/lock/a/").await.unwrap().is_empty() }).await;
+        client.lock("/lock/b").acquire().await.unwrap().release().await.unwrap();
+    }
+    client.close().await.unwrap();
+    eventually("no lease is left", || async { cluster.leases().await.unwrap().is_empty() }).await;
 }
 
 #[tokio::test]

@@ -428,7 +428,7 @@ impl World {
             Code::Cancelled => cancelled_at.is_some(),
             Code::Closed => is_closing,
             Code::Lost => !acquire.requeue && !is_calm,
-            Code::Unavailable | Code::DeadlineExceeded => !is_calm || acquire.wait.is_some(),
+            Code::Unavailable | Code::DeadlineExceeded => !is_calm,
             _ => false,
         };
         if !fits {
