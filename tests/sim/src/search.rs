@@ -7,6 +7,7 @@
 
 mod fingerprint;
 mod model;
+mod scenario;
 
 use std::{
     collections::HashSet,
@@ -14,7 +15,10 @@ use std::{
     time::Instant,
 };
 
-pub use model::{Budget, Scenario, State, Step, scenarios};
+pub use self::{
+    model::{State, Step},
+    scenario::{Budget, Scenario, scenarios},
+};
 
 /// What a search found out.
 #[derive(Clone, Debug, Default)]

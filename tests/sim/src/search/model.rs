@@ -1,4 +1,9 @@
-//! The small cluster that is searched: its states, the steps between them, and what must hold in each.
+//! The small cluster that is searched: its states, how each step changes them, and what must hold in each.
+
+mod clients;
+mod etcd;
+mod steps;
+mod wires;
 
 use std::{
     collections::{BTreeMap, BTreeSet, VecDeque},
@@ -10,145 +15,24 @@ use std::{
 use leasehold::{
     Code, Error,
     clock::Moment,
-    hub::{Acquire, Action, Config, Hub, Input, RpcId, StreamId},
+    hub::{Acquire, Config, Hub, Input, RpcId, StreamId},
     queue::{
         member::{Mode, SessionId, Ticket},
         wire,
     },
     store::{
-        ErrorKind, Key, KeyValue, Keys, LeaseId, Op, Range, Renewed, Reply, Request, StoreError, Txn, WatchId,
-        WatchReply,
-        memory::{Kv, matching},
+        Key, KeyValue, Keys, LeaseId, Op, Renewed, Reply, Request, StoreError, Txn, WatchId, WatchReply, memory::Kv,
     },
 };
 
-use super::fingerprint::{Part, of};
+pub use self::steps::Step;
+use super::{
+    fingerprint::{Part, of},
+    scenario::{Budget, Scenario},
+};
 
 const NAME: &str = "/a";
 const FOREIGN: LeaseId = LeaseId(0xf);
-
-/// How often each thing may go wrong on one way through the states.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
-pub struct Budget {
-    /// A call breaks; its request takes effect before, later, or much later.
-    pub resets: u8,
-    /// A call breaks; its request is lost.
-    pub losses: u8,
-    /// A caller gives up.
-    pub cancels: u8,
-    /// An administrator deletes a key.
-    pub deletions: u8,
-    /// Time jumps to where the next lease ends, and it ends.
-    pub expiries: u8,
-    /// Time passes until the next timer of a client.
-    pub ticks: u8,
-    /// A watch stream breaks.
-    pub breaks: u8,
-    /// A client closes.
-    pub closes: u8,
-}
-
-/// What is searched.
-#[derive(Clone, Debug)]
-pub struct Scenario {
-    /// Its name.
-    pub name: &'static str,
-    /// What the callers of each client ask for, in this order.
-    pub tasks: [Vec<Mode>; 2],
-    /// TTL of each client, in seconds.
-    pub ttl: [u64; 2],
-    /// Whether the clients have their leases already.
-    pub is_warm: bool,
-    /// Whether a foreign contender takes part.
-    pub has_foreign: bool,
-    /// What may go wrong.
-    pub budget: Budget,
-}
-
-/// The scenarios of the project: two or three contenders of ours, a foreign one, and each fault alone and with another.
-pub fn scenarios() -> Vec<Scenario> {
-    use Mode::{Try, Wait};
-    let none = Budget::default();
-    let scenario = |name, tasks: [&[Mode]; 2], has_foreign, budget| Scenario {
-        name,
-        tasks: tasks.map(<[Mode]>::to_vec),
-        ttl: [60, 60],
-        is_warm: true,
-        has_foreign,
-        budget,
-    };
-    vec![
-        Scenario { is_warm: false, ..scenario("cold start", [&[Wait], &[Wait]], false, none) },
-        scenario("two and one and a foreign one", [&[Wait, Wait], &[Wait]], true, none),
-        scenario("a cancel", [&[Wait, Wait], &[Wait]], false, Budget { cancels: 1, ..none }),
-        scenario("a cancel, a foreign one", [&[Wait], &[Wait]], true, Budget { cancels: 1, ..none }),
-        scenario("a late request", [&[Wait], &[Wait]], false, Budget { resets: 1, ticks: 1, ..none }),
-        scenario("a late request, a cancel", [&[Wait], &[]], true, Budget { resets: 1, cancels: 1, ticks: 1, ..none }),
-        scenario("two late requests", [&[Wait], &[]], true, Budget { resets: 2, ticks: 2, ..none }),
-        scenario("a lost request", [&[Wait], &[Wait]], true, Budget { losses: 1, ticks: 1, ..none }),
-        scenario("a deleted key", [&[Wait], &[Wait]], true, Budget { deletions: 1, ..none }),
-        scenario("a broken watch", [&[Wait, Wait], &[]], true, Budget { breaks: 1, ticks: 1, ..none }),
-        Scenario { ttl: [2, 60], ..scenario("an expiry", [&[Wait], &[Wait]], true, Budget { expiries: 1, ..none }) },
-        Scenario {
-            ttl: [2, 60],
-            ..scenario(
-                "an expiry, a late request",
-                [&[Wait], &[Wait]],
-                false,
-                Budget { expiries: 1, resets: 1, ..none },
-            )
-        },
-        scenario("tries", [&[Wait, Try], &[Try]], true, none),
-        scenario("a close", [&[Wait, Wait], &[Wait]], false, Budget { closes: 1, ..none }),
-    ]
-}
-
-/// A step from one state to the next. The first number is the client.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Step {
-    /// The start.
-    Root,
-    /// A caller asks for the lock.
-    Start(u8, Ticket),
-    /// A caller gives up.
-    Cancel(u8, Ticket),
-    /// A caller releases.
-    Release(u8, Ticket),
-    /// The client closes.
-    Close(u8),
-    /// A request takes effect.
-    Apply(u8, RpcId),
-    /// A reply arrives.
-    Reply(u8, RpcId),
-    /// A call breaks; its request is still on its way, or its reply is lost.
-    Reset(u8, RpcId),
-    /// A call breaks and its request is lost.
-    Lose(u8, RpcId),
-    /// A request takes effect whose client has given it up.
-    ApplyLate(u8),
-    /// The next message of the watch stream reaches etcd.
-    WatchUp(u8),
-    /// The next message of the watch stream reaches the client.
-    WatchDown(u8),
-    /// The watch stream breaks.
-    Break(u8),
-    /// The next renewal of a stream reaches etcd.
-    RenewUp(u8, StreamId),
-    /// The next acknowledgement of a stream reaches the client.
-    RenewDown(u8, StreamId),
-    /// The foreign contender joins.
-    Join,
-    /// The foreign contender leaves.
-    Leave,
-    /// An administrator deletes the first, second … contender's key.
-    Delete(u8),
-    /// Time jumps to the end of the next lease.
-    Expire,
-    /// Time passes until the next timer.
-    Tick,
-    /// A client looks at its timers.
-    Wake(u8),
-}
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 enum Task {
@@ -278,88 +162,6 @@ impl State {
             self.wires.fingerprint(),
             (self.foreign, self.budget, self.last_token, &self.robbed),
         ))
-    }
-
-    /// Every step that can come next.
-    pub fn steps(&self, scenario: &Scenario, out: &mut Vec<Step>) {
-        let budget = self.budget;
-        for ((client, rpc), call) in &self.wires.calls {
-            match call {
-                Call::Sent(_) => {
-                    out.push(Step::Apply(*client, *rpc));
-                    if budget.losses > 0 {
-                        out.push(Step::Lose(*client, *rpc));
-                    }
-                }
-                Call::Answered(_) => out.push(Step::Reply(*client, *rpc)),
-            }
-            if budget.resets > 0 {
-                out.push(Step::Reset(*client, *rpc));
-            }
-        }
-        out.extend((0..self.wires.late.len()).map(|n| Step::ApplyLate(n as u8)));
-        out.extend(self.wires.renew_up.keys().map(|(client, stream)| Step::RenewUp(*client, *stream)));
-        out.extend(self.wires.renew_down.keys().map(|(client, stream)| Step::RenewDown(*client, *stream)));
-        for client in 0..2_u8 {
-            let node = &self.nodes[client as usize];
-            if !self.wires.watch_up[client as usize].is_empty() {
-                out.push(Step::WatchUp(client));
-            }
-            if !self.wires.watch_down[client as usize].is_empty() {
-                out.push(Step::WatchDown(client));
-            }
-            if budget.breaks > 0 && !self.wires.watches[client as usize].is_empty() {
-                out.push(Step::Break(client));
-            }
-            if node.hub.wake().is_some_and(|at| at <= self.now) {
-                out.push(Step::Wake(client));
-            }
-            if node.is_closing {
-                continue;
-            }
-            if budget.closes > 0 {
-                out.push(Step::Close(client));
-            }
-            let mut has_unasked = false;
-            for (n, task) in node.tasks.iter().enumerate() {
-                let ticket = Ticket(n as u64);
-                match task {
-                    // The callers of one client are alike: they come in their order.
-                    Task::Unasked if !has_unasked => {
-                        has_unasked = true;
-                        out.push(Step::Start(client, ticket));
-                    }
-                    Task::Asked if budget.cancels > 0 => out.push(Step::Cancel(client, ticket)),
-                    Task::Holds { .. } => out.push(Step::Release(client, ticket)),
-                    _ => {}
-                }
-            }
-        }
-        match self.foreign {
-            Foreign::Absent => out.push(Step::Join),
-            Foreign::Stands => out.push(Step::Leave),
-            Foreign::Gone => {}
-        }
-        if budget.deletions > 0 {
-            out.extend((0..self.contenders().len()).map(|n| Step::Delete(n as u8)));
-        }
-        if budget.expiries > 0 && self.etcd.kv.next_expiry().is_some() {
-            out.push(Step::Expire);
-        }
-        if budget.ticks > 0 && self.next_timer().is_some() {
-            out.push(Step::Tick);
-        }
-        let _ = scenario;
-    }
-
-    /// Whether nothing is left to happen but faults and time.
-    pub fn is_quiet(&self, steps: &[Step]) -> bool {
-        steps.iter().all(|step| {
-            matches!(
-                step,
-                Step::Break(_) | Step::Delete(_) | Step::Expire | Step::Tick | Step::Cancel(..) | Step::Close(_)
-            )
-        })
     }
 
     /// The state after `step`, or the rule that it breaks.
@@ -530,209 +332,6 @@ impl State {
             }
             Step::Wake(client) => self.feed(client, Input::Wake, told),
         }
-    }
-
-    // -- the clients ------------------------------------------------------------------------------------------------------
-
-    fn set(&mut self, client: u8, ticket: Ticket, task: Task) {
-        self.nodes[client as usize].change(|node| {
-            if let Some(found) = node.tasks.get_mut(ticket.0 as usize) {
-                *found = task;
-            }
-        });
-    }
-
-    fn feed(&mut self, client: u8, input: Input, told: &mut Vec<String>) -> Taken {
-        let now = self.now;
-        if let Input::Watch(WatchReply::Cancelled { id, .. }) = &input {
-            self.wires.change(|wires| wires.watches[client as usize].remove(id));
-        }
-        told.push(format!("client {client} <- {input:?}"));
-        let mut actions = Vec::new();
-        self.nodes[client as usize].change(|node| node.hub.handle(now, input, &mut actions));
-        for action in actions {
-            told.push(format!("-> {action:?}"));
-            self.carry_out(client, action)?;
-        }
-        Ok(())
-    }
-
-    fn carry_out(&mut self, client: u8, action: Action) -> Taken {
-        let who = |ticket: Ticket| format!("client {client} {ticket:?}");
-        match action {
-            Action::Call(rpc, request, _) => {
-                if let Request::LeaseGrant { lease, .. } = request {
-                    self.nodes[client as usize].change(|node| node.leases.insert(lease));
-                }
-                self.wires.change(|wires| wires.calls.insert((client, rpc), Call::Sent(request)));
-            }
-            Action::OpenRenewals(..) | Action::Health(..) => {}
-            Action::Renew(stream, lease) => {
-                self.wires.change(|wires| wires.renew_up.entry((client, stream)).or_default().push_back(lease));
-            }
-            Action::CloseRenewals(stream) => self.wires.change(|wires| {
-                wires.renew_up.remove(&(client, stream));
-                wires.renew_down.remove(&(client, stream));
-            }),
-            Action::Watch(id, keys) => self.wires.change(|wires| {
-                wires.watch_up[client as usize].push_back((id, Some(keys)));
-                wires.watches[client as usize].insert(id);
-            }),
-            Action::Unwatch(id) => self.wires.change(|wires| {
-                wires.watch_up[client as usize].push_back((id, None));
-                wires.watches[client as usize].remove(&id);
-            }),
-            Action::Acquired(ticket, hold) => {
-                if ticket.0 >= 1_000 {
-                    return Ok(());
-                }
-                let node = &self.nodes[client as usize];
-                if node.tasks[ticket.0 as usize] != Task::Asked {
-                    return Err(format!("{}: an acquire was answered twice", who(ticket)));
-                }
-                if node.deadlines.get(&hold.session).is_none_or(|until| *until <= self.now) {
-                    return Err(format!("{} was handed a lock past its deadline", who(ticket)));
-                }
-                if !self.robbed.contains(&(hold.key.clone(), hold.token)) {
-                    if hold.token <= self.last_token {
-                        return Err(format!("{} has token {} after {}", who(ticket), hold.token, self.last_token));
-                    }
-                    self.last_token = hold.token;
-                }
-                self.set(client, ticket, Task::Holds { key: hold.key, token: hold.token, session: hold.session });
-            }
-            Action::Failed(ticket, error) => {
-                if self.nodes[client as usize].tasks[ticket.0 as usize] != Task::Asked {
-                    return Err(format!("{}: an acquire was answered twice, with {error}", who(ticket)));
-                }
-                self.set(client, ticket, Task::Done);
-            }
-            Action::Released(ticket, _) => {
-                if ticket.0 >= 1_000 {
-                    return Ok(());
-                }
-                if self.nodes[client as usize].tasks[ticket.0 as usize] != Task::Releasing {
-                    return Err(format!("{}: a release was answered twice", who(ticket)));
-                }
-                self.set(client, ticket, Task::Done);
-            }
-            Action::Voided(ticket) => self.set(client, ticket, Task::Lost),
-            Action::Lost(ticket, _) => match self.nodes[client as usize].tasks[ticket.0 as usize] {
-                Task::Holds { .. } | Task::Lost => self.set(client, ticket, Task::Done),
-                Task::Releasing => {}
-                _ => return Err(format!("{}: lost without a hold", who(ticket))),
-            },
-            Action::Deadline(session, until) => {
-                let now = self.now;
-                let before = self.nodes[client as usize].change(|node| node.deadlines.insert(session, until));
-                if before.is_some_and(|before| until < before || (before < now && until > before)) {
-                    return Err(format!("client {client}: a deadline moved from {before:?} to {until:?} at {now:?}"));
-                }
-            }
-            Action::Extended(..) => {}
-            Action::Closed => self.nodes[client as usize].change(|node| node.is_closed = true),
-        }
-        Ok(())
-    }
-
-    // -- the network ------------------------------------------------------------------------------------------------------
-
-    fn apply_call(&mut self, client: u8, rpc: RpcId) -> Taken {
-        let Some(Call::Sent(request)) = self.wires.calls.get(&(client, rpc)).cloned() else { return Ok(()) };
-        let mut result = None;
-        self.write(|kv, now| result = Some(kv.call(now, &request)));
-        self.wires.change(|wires| {
-            if let Some(result) = result {
-                wires.calls.insert((client, rpc), Call::Answered(result));
-            }
-        });
-        Ok(())
-    }
-
-    fn reply(&mut self, client: u8, rpc: RpcId, told: &mut Vec<String>) -> Taken {
-        match self.wires.change(|wires| wires.calls.remove(&(client, rpc))) {
-            Some(Call::Answered(result)) => self.feed(client, Input::Reply(rpc, result), told),
-            _ => Ok(()),
-        }
-    }
-
-    fn break_call(&mut self, client: u8, rpc: RpcId, goes_on: bool, told: &mut Vec<String>) -> Taken {
-        self.wires.change(|wires| {
-            if let Some(Call::Sent(request)) = wires.calls.remove(&(client, rpc))
-                && goes_on
-            {
-                wires.late.push(request);
-            }
-        });
-        let error = StoreError::ambiguous(ErrorKind::Unavailable, "reset");
-        self.feed(client, Input::Reply(rpc, Err(error)), told)
-    }
-
-    fn watch_up(&mut self, client: u8) {
-        let Some((id, keys)) = self.wires.change(|wires| wires.watch_up[client as usize].pop_front()) else { return };
-        match keys {
-            Some(keys) => {
-                let revision = self.etcd.change(|etcd| {
-                    etcd.watches.insert((client, id), keys);
-                    etcd.kv.revision()
-                });
-                let created = WatchReply::Created { id, revision };
-                self.wires.change(|wires| wires.watch_down[client as usize].push_back(created));
-            }
-            None => {
-                self.etcd.change(|etcd| etcd.watches.remove(&(client, id)));
-            }
-        }
-    }
-
-    fn break_watches(&mut self, client: u8, told: &mut Vec<String>) -> Taken {
-        self.etcd.change(|etcd| etcd.watches.retain(|(of, _), _| *of != client));
-        let ids = self.wires.change(|wires| {
-            wires.watch_up[client as usize].clear();
-            wires.watch_down[client as usize].clear();
-            std::mem::take(&mut wires.watches[client as usize])
-        });
-        for id in ids {
-            let error = StoreError::refused(ErrorKind::Unavailable, "broken");
-            self.feed(client, Input::Watch(WatchReply::Cancelled { id, error }), told)?;
-        }
-        Ok(())
-    }
-
-    // -- the store --------------------------------------------------------------------------------------------------------
-
-    /// Changes the store and tells the watches.
-    fn write(&mut self, act: impl FnOnce(&mut Kv, Moment)) {
-        let now = self.now;
-        let told: Vec<(u8, WatchReply)> = self.etcd.change(|etcd| {
-            act(&mut etcd.kv, now);
-            let changes = etcd.kv.take_changes();
-            let tell = |(client, id): &(u8, WatchId), keys: &Keys| {
-                let events = matching(keys, &changes);
-                (!events.is_empty()).then_some((*client, WatchReply::Events { id: *id, events }))
-            };
-            etcd.watches.iter().filter_map(|(id, keys)| tell(id, keys)).collect()
-        });
-        if !told.is_empty() {
-            self.wires.change(|wires| {
-                for (client, reply) in told {
-                    wires.watch_down[client as usize].push_back(reply);
-                }
-            });
-        }
-    }
-
-    fn expire(&mut self) {
-        if self.etcd.kv.next_expiry().is_some_and(|at| at <= self.now) {
-            self.write(|kv, now| drop(kv.expire(now)));
-        }
-    }
-
-    fn contenders(&self) -> Vec<KeyValue> {
-        let keys = Keys::prefix(Key::from(format!("{NAME}/")));
-        let mut found = self.etcd.kv.range(&Range { keys, limit: 0, keys_only: false }).kvs;
-        found.sort_by_key(|kv| kv.create_revision);
-        found
     }
 
     /// What must hold in every state: whoever holds stands first in the store, but for keys that its own client has left.

@@ -1,0 +1,234 @@
+//! The callers in the processes: what they ask for, and what the answers must be like.
+
+use leasehold::{
+    Code, Error,
+    hub::{Action, Input},
+    queue::member::{Mode, Ticket},
+};
+
+use super::{Event, Part, World};
+use crate::{MS, SEC, check::Owner, client::Step};
+
+/// Room for a clock that runs wrong by 1 % and for messages on their way.
+const SLACK: u64 = 200 * MS;
+
+impl World {
+    /// What the hub has to say to its callers; the rest goes to the network.
+    pub(super) fn carry_out(&mut self, client: usize, action: Action) {
+        let now = self.now;
+        match action {
+            Action::Acquired(ticket, hold) => {
+                self.counts.wins += 1;
+                let task = self.plan.clients[client].tasks[ticket.0 as usize - 1].clone();
+                let queue = self.cluster.contenders(&task.acquire.name);
+                let leases = &self.clients[client].leases;
+                let is_own = |key: &leasehold::store::Key| {
+                    leases.iter().any(|lease| leasehold::queue::wire::is_chosen_by(key, *lease))
+                };
+                let verdict = self.judge.on_acquired(now, client, ticket, &task.acquire.name, &hold, &queue, is_own);
+                self.break_rule(verdict);
+                self.answer(client, ticket, None);
+                if let Some((after, _)) = task.extend {
+                    self.at(now + after.min(task.hold), Event::Step { client, ticket, step: Step::Extend });
+                }
+                self.at(now + task.hold, Event::Step { client, ticket, step: Step::Release });
+            }
+            Action::Failed(ticket, error) => {
+                self.counts.failures += 1;
+                self.answer(client, ticket, Some(&error));
+            }
+            Action::Released(ticket, result) => self.on_released(client, ticket, &result),
+            Action::Extended(ticket, _) => {
+                let limit =
+                    u64::try_from(self.clients[client].plan.config.request_timeout.as_nanos()).unwrap_or(u64::MAX);
+                let was_frozen = self.clients[client].was_frozen;
+                match self.task(client, ticket).extending_since.take() {
+                    None => {
+                        self.break_rule(Err(format!("client {client} {ticket:?}: an extension was answered twice")))
+                    }
+                    Some(since) if !was_frozen && now - since > limit + limit / 50 + SLACK => {
+                        self.break_rule(Err(format!("client {client} {ticket:?}: an extension was answered late")));
+                    }
+                    Some(_) => {}
+                }
+            }
+            Action::Voided(ticket) => {
+                self.judge.on_end(Owner::Ours(client, ticket));
+                self.task(client, ticket).is_void = true;
+            }
+            Action::Lost(ticket, reason) => {
+                self.counts.losses += 1;
+                let is_calm = self.plan.is_calm();
+                let is_private = !self.plan.clients[client].tasks[ticket.0 as usize - 1].acquire.renew;
+                let is_closing = self.clients[client].closing_since.is_some();
+                let had = self.judge.on_end(Owner::Ours(client, ticket));
+                let task = self.task(client, ticket);
+                // A release that comes too late finds the hold lost, and both are told.
+                let is_odd = task.is_lost || !task.has_won || !(had || task.is_void || task.releasing_since.is_some());
+                task.is_lost = true;
+                if is_odd {
+                    self.break_rule(Err(format!("client {client} {ticket:?}: lost without a hold, or lost twice")));
+                }
+                if is_calm && !is_private && !is_closing {
+                    self.break_rule(Err(format!(
+                        "client {client} {ticket:?}: lost ({reason}) although nothing went wrong"
+                    )));
+                }
+            }
+            Action::Deadline(session, until) => {
+                let until = self.clients[client].true_time(until);
+                let verdict = self.judge.on_deadline(now, client, session, until);
+                self.break_rule(verdict);
+            }
+            Action::Health(..) => {}
+            Action::Closed => self.on_closed(client),
+            other => self.send(client, other),
+        }
+    }
+
+    fn task(&mut self, client: usize, ticket: Ticket) -> &mut crate::client::Task {
+        self.clients[client].tasks.entry(ticket).or_default()
+    }
+
+    /// An acquire is answered: exactly once, in time, and with an error that fits.
+    fn answer(&mut self, client: usize, ticket: Ticket, error: Option<&Error>) {
+        let now = self.now;
+        self.last_progress = now;
+        let (is_calm, was_frozen) = (self.plan.is_calm(), self.clients[client].was_frozen);
+        let is_closing = self.clients[client].closing_since.is_some();
+        let acquire = self.plan.clients[client].tasks[ticket.0 as usize - 1].acquire.clone();
+        let task = self.task(client, ticket);
+        let must_win = task.must_win;
+        let was_answered = std::mem::replace(&mut task.is_answered, true);
+        task.has_won = error.is_none();
+        let (asked_at, cancelled_at) = (task.asked_at.unwrap_or(now), task.cancelled_at);
+        let who = format!("client {client} {ticket:?}");
+        if was_answered {
+            self.break_rule(Err(format!("{who}: an acquire was answered twice")));
+        }
+        let limits = [acquire.wait.map(|wait| asked_at + wait.as_nanos() as u64), cancelled_at];
+        let limit = limits.into_iter().flatten().min();
+        if limit.is_some_and(|limit| now > limit + (limit - asked_at) / 50 + SEC + SLACK) && !was_frozen {
+            self.break_rule(Err(format!("{who}: an acquire was answered later than asked for")));
+        }
+        let Some(error) = error else { return };
+        let fits = match error.code() {
+            Code::NotAcquired if must_win => false,
+            Code::NotAcquired => acquire.mode == Mode::Try || acquire.wait.is_some(),
+            Code::Cancelled => cancelled_at.is_some(),
+            Code::Closed => is_closing,
+            Code::Lost => !acquire.requeue && !is_calm,
+            Code::Unavailable | Code::DeadlineExceeded => !is_calm,
+            _ => false,
+        };
+        if !fits {
+            self.break_rule(Err(format!("{who}: an acquire failed with {error}")));
+        }
+    }
+
+    /// A client sees its own releases: a try wins if nobody but this client ever wanted the name, and all that did let go of it.
+    fn expect_of_try(&mut self, client: usize, ticket: Ticket, acquire: &leasehold::hub::Acquire) {
+        let plans = self.plan.clients[client].tasks.clone();
+        let is_alone =
+            self.plan.is_calm() && self.clients.len() == 1 && self.foreign.is_empty() && acquire.wait.is_none();
+        let others = self.clients[client].tasks.iter_mut().filter(|(other, task)| {
+            **other != ticket && task.asked_at.is_some() && plans[other.0 as usize - 1].acquire.name == acquire.name
+        });
+        let mut is_free = true;
+        for (_, task) in others {
+            is_free &= task.is_over() || task.releasing_since.is_some();
+            task.must_win = false;
+        }
+        self.task(client, ticket).must_win = is_alone && is_free && acquire.mode == Mode::Try;
+    }
+
+    fn on_released(&mut self, client: usize, ticket: Ticket, result: &Result<(), Error>) {
+        self.last_progress = self.now;
+        let (now, is_calm, was_frozen) = (self.now, self.plan.is_calm(), self.clients[client].was_frozen);
+        let is_only_robbed = self.plan.is_only_robbed();
+        let task = self.task(client, ticket);
+        let (was_lost, was_robbed) = (task.is_lost || task.is_void, task.was_robbed);
+        task.is_released = true;
+        let since = task.releasing_since.take();
+        let who = format!("client {client} {ticket:?}");
+        match since {
+            None => self.break_rule(Err(format!("{who}: a release was answered twice"))),
+            Some(since) if !was_frozen && now - since > 5 * SEC + 100 * MS + SLACK => {
+                self.break_rule(Err(format!("{who}: a release was answered late")));
+            }
+            Some(_) => {}
+        }
+        let fits = match result {
+            // With a reply that went missing, nobody knows whose delete it was.
+            Ok(()) => !(was_lost || was_robbed && is_only_robbed),
+            Err(error) if was_lost => error.code() == Code::NotHeld,
+            Err(error) => !is_calm && matches!(error.code(), Code::Lost | Code::Unavailable | Code::DeadlineExceeded),
+        };
+        if !fits {
+            self.break_rule(Err(format!("{who}: a release was answered with {result:?}, lost before: {was_lost}")));
+        }
+    }
+
+    pub(super) fn step(&mut self, client: usize, ticket: Ticket, step: Step) {
+        if !self.clients[client].is_open() {
+            return;
+        }
+        let (now, plan) = (self.now, self.plan.clients[client].tasks[ticket.0 as usize - 1].clone());
+        let task = self.task(client, ticket);
+        let input = match step {
+            Step::Start => {
+                task.asked_at = Some(now);
+                self.expect_of_try(client, ticket, &plan.acquire);
+                self.counts.acquires += 1;
+                if let Some(after) = plan.cancel_after {
+                    self.at(now + after, Event::Step { client, ticket, step: Step::Cancel });
+                }
+                Input::Acquire(ticket, plan.acquire)
+            }
+            // Whoever won has a guard to release; whoever failed has nothing to give up.
+            Step::Cancel if task.is_answered => return,
+            Step::Cancel => {
+                task.cancelled_at = Some(now);
+                Input::Cancel(ticket, Error::new(Code::Cancelled, "the caller gave up"))
+            }
+            Step::Extend if task.releasing_since.is_some() || task.is_released => return,
+            Step::Extend => {
+                task.extending_since = Some(now);
+                Input::Extend(ticket, plan.extend.map(|(_, span)| span).unwrap_or_default())
+            }
+            Step::Release => {
+                task.releasing_since = Some(now);
+                let owner = Owner::Ours(client, ticket);
+                self.task(client, ticket).was_robbed = self.judge.was_robbed(owner);
+                self.judge.on_end(owner);
+                Input::Release(ticket)
+            }
+        };
+        self.feed(client, input);
+    }
+
+    fn on_closed(&mut self, client: usize) {
+        let process = &mut self.clients[client];
+        let twice = std::mem::replace(&mut process.is_closed, true);
+        let since = process.closing_since.unwrap_or_default();
+        let limit = process.plan.config.request_timeout.as_nanos() as u64;
+        let is_late = !process.was_frozen && self.now - since > limit + limit / 50 + SLACK;
+        let unanswered = process.tasks.iter().find(|(_, task)| {
+            (task.asked_at.is_some() && !task.is_answered)
+                || task.releasing_since.is_some()
+                || task.extending_since.is_some()
+        });
+        if twice || is_late {
+            self.break_rule(Err(format!("client {client} closed twice ({twice}) or late ({is_late})")));
+        } else if let Some((ticket, task)) = unanswered {
+            let rule = format!("client {client} closed without an answer to {ticket:?}: {task:?}");
+            self.break_rule(Err(rule));
+        } else if matches!(self.part, Part::Close) {
+            let leases = &self.clients[client].leases;
+            let left = self.cluster.kv.leases().find(|lease| leases.contains(lease));
+            if let Some(lease) = left {
+                self.break_rule(Err(format!("client {client} closed and left the lease {lease}")));
+            }
+        }
+    }
+}
