@@ -68,7 +68,7 @@ pub fn search(scenario: &Scenario, limit: usize) -> Found {
         let mut next = Vec::new();
         for (state, index) in level {
             steps.clear();
-            state.steps(scenario, &mut steps);
+            state.steps(&mut steps);
             // Liveness: from where nothing but time goes on, and from one state in 64 besides, everybody must get done.
             if state.is_quiet(&steps) || state.fingerprint().is_multiple_of(64) {
                 found.finished += 1;
@@ -79,7 +79,7 @@ pub fn search(scenario: &Scenario, limit: usize) -> Found {
             }
             for step in &steps {
                 found.steps += 1;
-                let after = match state.take(scenario, *step) {
+                let after = match state.take(scenario, *step, &mut Vec::new()) {
                     Ok(after) => after,
                     Err(rule) => {
                         found.violation = Some((rule, tell(scenario, &ways, index, Some(*step))));
@@ -118,7 +118,7 @@ fn tell(scenario: &Scenario, ways: &[(u32, Step)], to: u32, last: Option<Step>) 
     let mut lines = Vec::new();
     for step in steps {
         let mut told = Vec::new();
-        let after = state.take_telling(scenario, step, &mut told);
+        let after = state.take(scenario, step, &mut told);
         lines.push(format!("{step:?}: {}", told.join("; ")));
         match after {
             Ok(after) => state = after,

@@ -164,16 +164,8 @@ impl State {
         ))
     }
 
-    /// The state after `step`, or the rule that it breaks.
-    pub fn take(&self, scenario: &Scenario, step: Step) -> Result<Self, String> {
-        let mut after = self.clone();
-        after.go(scenario, step, &mut Vec::new())?;
-        after.judge()?;
-        Ok(after)
-    }
-
-    /// Like [`State::take`], and tells what the clients did.
-    pub fn take_telling(&self, scenario: &Scenario, step: Step, told: &mut Vec<String>) -> Result<Self, String> {
+    /// The state after `step`, or the rule that it breaks. What the clients did meanwhile is `told`.
+    pub fn take(&self, scenario: &Scenario, step: Step, told: &mut Vec<String>) -> Result<Self, String> {
         let mut after = self.clone();
         after.go(scenario, step, told)?;
         after.judge()?;
@@ -189,7 +181,7 @@ impl State {
         let told = &mut Vec::new();
         for _ in 0..5_000 {
             steps.clear();
-            state.steps(scenario, &mut steps);
+            state.steps(&mut steps);
             steps.retain(|step| !matches!(step, Step::Start(..) | Step::Join));
             if let Some(step) = steps.first() {
                 state.go(scenario, *step, told)?;

@@ -6,7 +6,6 @@ use leasehold::{
 };
 
 use super::{Call, Foreign, State, Task};
-use crate::search::Scenario;
 
 /// A step from one state to the next. The first number is the client.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -57,7 +56,7 @@ pub enum Step {
 
 impl State {
     /// Every step that can come next.
-    pub fn steps(&self, scenario: &Scenario, out: &mut Vec<Step>) {
+    pub fn steps(&self, out: &mut Vec<Step>) {
         let budget = self.budget;
         for ((client, rpc), call) in &self.wires.calls {
             match call {
@@ -125,7 +124,6 @@ impl State {
         if budget.ticks > 0 && self.next_timer().is_some() {
             out.push(Step::Tick);
         }
-        let _ = scenario;
     }
 
     /// Whether nothing is left to happen but faults and time.
