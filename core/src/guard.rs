@@ -224,16 +224,23 @@ impl Guard {
         self.is_released.load(Ordering::Acquire)
     }
 
-    /// Why the lock is not held any more; `None` while it is, and if it was released in time.
+    /// Why the lock is not held any more; `None` while it is, and if it was released in time. Asks nobody: where the key is
+    /// gone, it says [`LostReason::KeyDeleted`] until etcd has told whether the lease lives, which [`Guard::lost`] waits for.
     #[doc(hidden)]
     pub fn loss_reason(&self) -> Option<LostReason> {
         if self.is_forked() {
             return Some(LostReason::Forked);
         }
+        let is_expired = || !self.is_released() && !is_before(&self.state.deadline);
+        self.told_reason().or_else(|| is_expired().then_some(LostReason::Expired))
+    }
+
+    /// What the engine has said about the end of the hold so far.
+    fn told_reason(&self) -> Option<LostReason> {
         match *self.state.fate.borrow() {
             Fate::Lost(reason) => Some(reason),
             Fate::Voided => Some(LostReason::KeyDeleted),
-            Fate::Held => (!self.is_released() && !is_before(&self.state.deadline)).then_some(LostReason::Expired),
+            Fate::Held => None,
         }
     }
 
@@ -251,11 +258,7 @@ impl Guard {
     }
 
     fn loss(&self) -> Option<Error> {
-        match *self.state.fate.borrow() {
-            Fate::Lost(reason) => Some(Error::lost(&self.name, reason)),
-            Fate::Voided => Some(Error::lost(&self.name, LostReason::KeyDeleted)),
-            Fate::Held => None,
-        }
+        self.told_reason().map(|reason| Error::lost(&self.name, reason))
     }
 
     /// The deadline has passed, and the engine has not come round to saying so.

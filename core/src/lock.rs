@@ -63,7 +63,8 @@ impl Lock {
     }
 
     /// Whether an acquire queues again, at the end, if its session is lost while it waits (`true`, the default). With `false`
-    /// it fails with [`Code::Lost`].
+    /// it fails with [`Code::Lost`]; if its key went first, with the reason
+    /// [`LostReason::KeyDeleted`](crate::LostReason::KeyDeleted), whatever took the key.
     pub fn requeue(mut self, requeue: bool) -> Self {
         self.requeue = requeue;
         self
