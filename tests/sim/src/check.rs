@@ -60,7 +60,7 @@ impl Judge {
     }
 
     /// A caller of ours was told that it holds. `queue` are the contenders that stand in the store, owner first;
-    /// `is_own_leftover` tells of a key whether it is this client's and nobody holds with it.
+    /// `is_own` tells of a key whether this client chose it.
     #[expect(clippy::too_many_arguments, reason = "it is one fact, and all of it is judged")]
     pub fn on_acquired(
         &mut self,
