@@ -93,6 +93,12 @@ impl Client {
         let (wait, me) = (options.wait, self.me.upgrade());
         operation::start(sink, cancel, |stop| async move {
             let guard = lock.acquire_unless(wait, stop.asked()).await?;
+            if stop.is_asked() {
+                // It won before the core heard of the cancel. Whoever cancelled counts on having no guard, and on nothing being
+                // left in the queue. If the release fails, the lock is lost or will be: nobody holds it by this acquire.
+                let _ = guard.release().await;
+                return Err(operation::cancelled());
+            }
             Ok(Outcome::Guard(Guard::new(guard, me)))
         })
     }

@@ -93,6 +93,11 @@ impl Stop {
         self.0.cancel();
     }
 
+    /// Whether it was asked for.
+    pub(crate) fn is_asked(&self) -> bool {
+        self.0.is_cancelled()
+    }
+
     /// Waits until it is asked for.
     pub(crate) async fn asked(&self) {
         self.0.cancelled().await;
@@ -132,7 +137,7 @@ where
 {
     start_anyway(sink, cancel, |stop| {
         let work = work(stop.clone());
-        async move { if stop.0.is_cancelled() { Err(cancelled()) } else { work.await } }
+        async move { if stop.is_asked() { Err(cancelled()) } else { work.await } }
     })
 }
 

@@ -4,8 +4,8 @@ mod support;
 
 use std::{
     sync::{
-        Arc,
-        atomic::{AtomicUsize, Ordering},
+        Arc, Mutex,
+        atomic::{AtomicBool, AtomicUsize, Ordering},
     },
     time::Duration,
 };
@@ -87,6 +87,34 @@ fn a_cancelled_acquire_says_so_and_leaves_nothing() {
     assert!(!operation::cancel(id), "it is over");
     drop(guard);
     assert!(is_free(&client));
+}
+
+#[test]
+fn a_win_that_a_cancel_overtakes_is_released() {
+    let client = client("overtaken");
+    let first = acquire(&client, NAME, None).unwrap();
+    let queue = Queue::new();
+    client.acquire(NAME, &AcquireOptions::default(), None, queue.sink(6));
+    let id = client.acquire(NAME, &AcquireOptions::default(), None, queue.sink(7));
+    support::eventually("both wait", || contenders(&client) == 3);
+    // Handed over to once, the client has the queue before it and hands over at once from now on.
+    drop(first);
+    let guard = Mutex::new(Some(next(&queue).result.unwrap().into_guard().unwrap()));
+    // Wakers run on the thread of the operations, whose tasks take turns in the order in which they were woken. So the lock is
+    // handed over first, then comes the cancel, and only then does the acquire hear of either.
+    let is_cancelled = Arc::new(AtomicBool::new(false));
+    let cancelling = Queue::with_waker({
+        let is_cancelled = is_cancelled.clone();
+        move || is_cancelled.store(operation::cancel(id), Ordering::Relaxed)
+    });
+    let handing_over = Queue::with_waker(move || {
+        drop(guard.lock().unwrap().take());
+        testing::echo(String::new(), cancelling.sink(2));
+    });
+    testing::echo(String::new(), handing_over.sink(1));
+    assert_eq!(next(&queue).result.unwrap_err().code(), Code::Cancelled);
+    assert!(is_cancelled.load(Ordering::Relaxed), "it was over before it was cancelled");
+    assert!(is_free(&client), "released before that was told");
 }
 
 #[test]
