@@ -18,6 +18,7 @@ use crate::{
     handles,
     live::{self, Counted},
     operation::{self, Cancel, OpId},
+    options::AcquireOptions,
 };
 
 /// A client; see [`leasehold::Client`] for what its operations do and which errors they bring.
@@ -32,25 +33,6 @@ pub struct Client {
     is_used: PerProcess<AtomicBool>,
     entry: DefaultKey,
     _counted: Counted,
-}
-
-/// How a lock is acquired.
-#[derive(Clone, Debug)]
-pub struct AcquireOptions {
-    /// How long to wait for it; `None` for as long as it takes, zero for a try.
-    pub wait: Option<Duration>,
-    /// The TTL of this hold, instead of the client's.
-    pub ttl: Option<Duration>,
-    /// Whether the hold is renewed until it is released.
-    pub renew: bool,
-    /// Whether to queue again if the session is lost while waiting.
-    pub requeue: bool,
-}
-
-impl Default for AcquireOptions {
-    fn default() -> Self {
-        Self { wait: None, ttl: None, renew: true, requeue: true }
-    }
 }
 
 impl Client {

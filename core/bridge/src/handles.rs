@@ -15,7 +15,7 @@ use std::{
 use once_cell::race::OnceBox;
 use slotmap::{DefaultKey, Key, KeyData, SlotMap};
 
-use crate::{Cancel, Client, Guard, Queue, fork};
+use crate::{Cancel, Client, Guard, Queue, Result, client::stale, fork};
 
 static TABLES: OnceBox<Mutex<Tables>> = OnceBox::new();
 
@@ -39,13 +39,18 @@ type Table<T> = SlotMap<DefaultKey, Arc<T>>;
 
 /// What a handle can stand for.
 pub trait Handle: Sized + 'static {
+    /// What hosts call it.
+    const NAME: &'static str;
+
     /// The table of its kind.
     fn table(tables: &mut Tables) -> &mut SlotMap<DefaultKey, Arc<Self>>;
 }
 
 macro_rules! handle {
-    ($kind:ty, $table:ident) => {
+    ($kind:ty, $table:ident, $name:literal) => {
         impl Handle for $kind {
+            const NAME: &'static str = $name;
+
             fn table(tables: &mut Tables) -> &mut Table<Self> {
                 &mut tables.$table
             }
@@ -53,10 +58,10 @@ macro_rules! handle {
     };
 }
 
-handle!(Client, clients);
-handle!(Guard, guards);
-handle!(Queue, queues);
-handle!(Cancel, cancels);
+handle!(Client, clients, "client");
+handle!(Guard, guards, "guard");
+handle!(Queue, queues, "loop");
+handle!(Cancel, cancels, "cancel handle");
 
 /// Gives out an id. Never 0.
 pub fn insert<T: Handle>(value: Arc<T>) -> u64 {
@@ -74,9 +79,20 @@ pub fn remove<T: Handle>(id: u64) -> Option<Arc<T>> {
     T::table(&mut tables()).remove(key(id))
 }
 
-/// How many ids of a kind are given out.
-pub fn count<T: Handle>() -> usize {
-    T::table(&mut tables()).len()
+/// What an id stands for.
+///
+/// # Errors
+/// [`Code::InvalidArgument`](crate::Code::InvalidArgument) if it is stale, or was never given out.
+pub fn find<T: Handle>(id: u64) -> Result<Arc<T>> {
+    get(id).ok_or_else(|| stale(T::NAME))
+}
+
+/// Frees an id, and brings what it stood for.
+///
+/// # Errors
+/// As [`find`].
+pub fn take<T: Handle>(id: u64) -> Result<Arc<T>> {
+    remove(id).ok_or_else(|| stale(T::NAME))
 }
 
 fn key(id: u64) -> DefaultKey {

@@ -3,6 +3,7 @@
 //! A binding converts values, starts an operation and completes a future of its host; the rest is here:
 //!
 //! - [`Client`] and [`Guard`]: the core's, startable from any thread, safe to share and to close while they are in use.
+//! - [`options`]: what a host lets its users set, each given or left to its default.
 //! - [`operation`]: every call is an operation with an id. It can be cancelled, and it is completed exactly once.
 //! - [`completion`]: where completions go: to a [`Waiter`] that blocks, or into a [`Queue`] that a host's loop drains on a
 //!   thread of its own. The threads that renew leases never run foreign code. A guard that nobody takes is released.
@@ -39,17 +40,19 @@ pub mod handles;
 pub mod live;
 pub mod logs;
 pub mod operation;
+pub mod options;
 pub mod panics;
 pub mod shutdown;
 mod sync;
 #[cfg(feature = "testing")]
 pub mod testing;
 
-pub use client::{AcquireOptions, Client};
+pub use client::Client;
 pub use completion::{Completion, Outcome, Queue, Sink, Waiter};
 pub use guard::Guard;
 pub use leasehold::{ClientOptions, Code, Committed, Contender, Error, LostReason, Result, SessionState};
 pub use operation::{Cancel, OpId};
+pub use options::{AcquireOptions, HostOptions};
 
 /// The version of every package of the project.
 pub const VERSION: &str = env!("CARGO_PKG_VERSION");

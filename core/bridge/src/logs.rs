@@ -42,6 +42,14 @@ pub enum Level {
     Trace = 5,
 }
 
+impl Level {
+    /// The level with this number, as hosts have it.
+    pub fn from_number(number: i32) -> Option<Self> {
+        let levels = [Self::Off, Self::Error, Self::Warn, Self::Info, Self::Debug, Self::Trace];
+        usize::try_from(number).ok().and_then(|number| levels.get(number).copied())
+    }
+}
+
 /// One line for the log.
 #[derive(Debug)]
 pub struct LogRecord {

@@ -11,8 +11,10 @@ use std::{
 };
 
 use leasehold_bridge::{
-    AcquireOptions, Cancel, Client, Code, Guard, LostReason, Outcome, Queue, SessionState, Waiter, handles, operation,
-    panics,
+    AcquireOptions, Cancel, Client, ClientOptions, Code, Guard, HostOptions, LostReason, Outcome, Queue, SessionState,
+    Waiter, handles,
+    logs::Level,
+    operation, panics,
     testing::{self, Stage},
 };
 use support::{LIMIT, acquire, close, outcome};
@@ -322,6 +324,48 @@ fn a_waker_and_a_descriptor_tell_of_every_completion() {
         }
     }
     assert!(seen.iter().all(|times| *times == 1), "each exactly once");
+}
+
+#[test]
+fn options_of_hosts_are_those_of_the_core() {
+    let span = Duration::from_millis;
+    let host = HostOptions {
+        url: "http://127.0.0.1:1?ttl=20s&identity=here".into(),
+        ttl: Some(span(3_000)),
+        namespace: Some("/shop".into()),
+        user: Some("me".into()),
+        connect_timeout: Some(span(11)),
+        request_timeout: Some(span(12)),
+        ..HostOptions::default()
+    };
+    let by_hand = ClientOptions::new("http://127.0.0.1:1?identity=here")
+        .ttl(span(3_000))
+        .namespace("/shop")
+        .user("me", "")
+        .connect_timeout(span(11))
+        .request_timeout(span(12));
+    let text = |options: ClientOptions| format!("{options:?}");
+    assert_eq!(text(host.clone().try_into().unwrap()), text(by_hand));
+    let files = HostOptions {
+        ca_file: Some("ca".into()),
+        cert_file: Some("cert".into()),
+        key_file: Some("key".into()),
+        ..HostOptions::default()
+    };
+    let by_hand = ClientOptions::new("").ca_file("ca").cert_file("cert").key_file("key");
+    assert_eq!(text(files.try_into().unwrap()), text(by_hand));
+    let refused = ClientOptions::try_from(HostOptions { user: None, password: Some("secret".into()), ..host });
+    let error = refused.expect_err("a password needs a user");
+    assert_eq!(error.code(), Code::InvalidArgument);
+    assert!(!error.message().contains("secret"));
+}
+
+#[test]
+fn levels_have_the_numbers_of_hosts() {
+    for level in [Level::Off, Level::Error, Level::Warn, Level::Info, Level::Debug, Level::Trace] {
+        assert_eq!(Level::from_number(level as i32), Some(level));
+    }
+    assert!(Level::from_number(-1).is_none() && Level::from_number(6).is_none());
 }
 
 #[test]
