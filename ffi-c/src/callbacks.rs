@@ -59,6 +59,8 @@ struct Pending {
     on_loop: u64,
     /// The bridge's number for it, once it is started.
     operation: Option<OpId>,
+    /// Whether it was cancelled; perhaps before it was started: its first result can be faster than that.
+    is_cancelled: bool,
 }
 
 // SAFETY: the pointer is the host's, who is told on which thread its callback gets it. We only carry it.
@@ -83,7 +85,8 @@ fn pending() -> MutexGuard<'static, HashMap<u64, Pending>> {
 pub(crate) unsafe fn start(then: Then, begin: impl FnOnce(Sink) -> Result<Option<OpId>>) -> Result<()> {
     let callback = then.callback.ok_or_else(|| invalid("the callback is NULL"))?;
     let queue = if then.on_loop.id == 0 { callback_thread()? } else { queue(then.on_loop)? };
-    let entry = Entry::new(Pending { callback, user_data: then.user_data, on_loop: then.on_loop.id, operation: None });
+    let (user_data, on_loop) = (then.user_data, then.on_loop.id);
+    let entry = Entry::new(Pending { callback, user_data, on_loop, operation: None, is_cancelled: false });
     let number = entry.0;
     if let Some(op) = &then.op {
         // Before it starts: the callback may be faster than this function.
@@ -95,10 +98,15 @@ pub(crate) unsafe fn start(then: Then, begin: impl FnOnce(Sink) -> Result<Option
     });
     match started {
         Ok(operation) => {
-            if let Some(pending) = pending().get_mut(&number) {
+            let note = |pending: &mut Pending| {
                 pending.operation = operation;
-            }
+                pending.is_cancelled
+            };
+            let is_cancelled = pending().get_mut(&number).is_some_and(note);
             entry.keep();
+            if is_cancelled {
+                operation.map(operation::cancel);
+            }
             Ok(())
         }
         // Its loop was closed a moment ago, and has called it back.
@@ -262,10 +270,51 @@ pub extern "C" fn lh_op_cancel(op: lh_op) -> i32 {
         if op.id == 0 || op.id >= NEXT.load(Ordering::Relaxed) {
             return Err(invalid("this operation was never started"));
         }
-        let operation = pending().get(&op.id).and_then(|pending| pending.operation);
+        let note = |pending: &mut Pending| {
+            pending.is_cancelled = true;
+            pending.operation
+        };
+        let operation = pending().get_mut(&op.id).and_then(note);
         operation.map(operation::cancel);
         Ok(())
     };
     // SAFETY: NULL is allowed.
     unsafe { enter(std::ptr::null_mut(), body) }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::mpsc;
+
+    use leasehold_bridge::{Client, ClientOptions};
+
+    use super::*;
+
+    #[test]
+    fn a_cancel_that_is_faster_than_the_start_is_not_lost() {
+        unsafe extern "C" fn note(user_data: *mut c_void, result: *const lh_result) {
+            // SAFETY: this is the sender below, which lives until the last result has come; the result is the library's.
+            let (ended, result) = unsafe { (&*user_data.cast::<mpsc::Sender<i32>>(), &*result) };
+            if result.is_last {
+                ended.send(result.status).expect("somebody waits");
+            }
+        }
+        let (mut ended, end) = mpsc::channel::<i32>();
+        let client = Client::open(ClientOptions::new("memory://cancel")).unwrap();
+        let mut op = lh_op::default();
+        let place = &raw mut op;
+        // SAFETY: both places live until the callback was called for the last time.
+        let started = unsafe {
+            let then = Then::new(lh_loop::default(), Some(note), (&raw mut ended).cast(), place);
+            start(then, |sink| {
+                let id = client.on_state(sink);
+                // As from the callback, when the first state is faster than this function.
+                assert_eq!(lh_op_cancel(place.read()), 0);
+                Ok(Some(id))
+            })
+        };
+        started.unwrap();
+        let status = end.recv_timeout(Duration::from_secs(60)).expect("it goes on, although it was cancelled");
+        assert_eq!(status, Code::Cancelled.number());
+    }
 }
