@@ -109,14 +109,14 @@ pub(crate) unsafe fn start(then: Then, begin: impl FnOnce(Sink) -> Result<Option
             }
             Ok(())
         }
-        // Its loop was closed a moment ago, and has called it back.
-        Err(_) if entry.is_over() => Ok(()),
-        Err(error) => {
+        Err(error) if entry.withdraw() => {
             if let Some(op) = &then.op {
                 op.set(lh_op::default());
             }
             Err(error)
         }
+        // Its loop was closed a moment ago, and has called it back, or is about to.
+        Err(_) => Ok(()),
     }
 }
 
@@ -134,15 +134,15 @@ impl Entry {
         std::mem::forget(self);
     }
 
-    /// Whether somebody else has taken it.
-    fn is_over(&self) -> bool {
-        !pending().contains_key(&self.0)
+    /// Takes it out, so that its callback is never called. False if somebody else was faster, and calls it.
+    fn withdraw(&self) -> bool {
+        pending().remove(&self.0).is_some()
     }
 }
 
 impl Drop for Entry {
     fn drop(&mut self) {
-        pending().remove(&self.0);
+        self.withdraw();
     }
 }
 
