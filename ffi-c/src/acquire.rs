@@ -1,45 +1,31 @@
 //! Acquiring a lock.
 
-use std::{
-    ffi::{c_char, c_void},
-    sync::Arc,
-};
+use std::ffi::{c_char, c_void};
 
-use leasehold_bridge::{AcquireOptions, Cancel, Client, OpId, Result, Sink, handles};
+use leasehold_bridge::{AcquireOptions, OpId, Result, Sink};
 
 use crate::{
-    callbacks::{Then, lh_callback, start},
+    callbacks::{Then, later, lh_callback},
     entry::{Out, block, enter, options, text},
     error::lh_error,
-    handles::{cancel, client, lh_client, lh_guard, lh_loop, lh_op},
+    handles::{StandsFor, lh_client, lh_guard, lh_loop, lh_op},
     options::lh_acquire_opts,
 };
 
-/// An acquire whose arguments are checked.
-struct Acquire<'a> {
-    client: Arc<Client>,
-    name: &'a str,
-    options: AcquireOptions,
-    cancel: Option<Arc<Cancel>>,
-}
-
-impl Acquire<'_> {
-    /// # Safety
-    /// `name` and `opts` are what the header asks for.
-    unsafe fn new<'a>(handle: lh_client, name: *const c_char, opts: *const lh_acquire_opts) -> Result<Acquire<'a>> {
-        let client = client(handle)?;
-        // SAFETY: the caller promises it.
-        let (name, opts) = unsafe { (text(name, "name")?, options(opts)?) };
-        let (options, cancel) = match opts {
-            Some(opts) => (opts.to_bridge()?, cancel(opts.cancel)?),
-            None => (AcquireOptions::default(), None),
-        };
-        Ok(Acquire { client, name, options, cancel })
-    }
-
-    fn start(&self, sink: Sink) -> OpId {
-        self.client.acquire(self.name, &self.options, self.cancel.as_deref(), sink)
-    }
+/// # Safety
+/// `name` and `opts` are what [`text`] and [`options`] ask for.
+unsafe fn acquire<'a>(
+    client: lh_client,
+    name: *const c_char,
+    opts: *const lh_acquire_opts,
+) -> Result<impl FnOnce(Sink) -> OpId + 'a> {
+    // SAFETY: the caller promises it.
+    let (name, opts) = unsafe { (text(name, "name")?, options(opts)?) };
+    let (options, cancel) = match opts {
+        Some(opts) => (opts.to_bridge()?, opts.cancel.if_any()?),
+        None => (AcquireOptions::default(), None),
+    };
+    client.ready(move |client, sink| client.acquire(name, &options, cancel.as_deref(), sink))
 }
 
 /// Acquires the lock `name` (1 to 1024 bytes) and blocks until it is ours: in the order of the queue, for as long as
@@ -55,15 +41,15 @@ pub unsafe extern "C" fn lh_acquire(
     guard: *mut lh_guard,
     error: *mut lh_error,
 ) -> i32 {
-    let body = || {
-        // SAFETY: the caller promises what the header asks for.
-        let (place, acquire) = unsafe { (Out::new(guard, "guard")?, Acquire::new(client, name, opts)?) };
-        let guard = block(|sink| acquire.start(sink))?.into_guard()?;
-        place.set(lh_guard { id: handles::insert(Arc::new(guard)) });
-        Ok(())
-    };
-    // SAFETY: as above.
-    unsafe { enter(error, body) }
+    // SAFETY: the caller promises what the header asks for.
+    unsafe {
+        enter(error, || {
+            let place = Out::new(guard, "guard")?;
+            let won = block(acquire(client, name, opts)?)?.into_guard()?;
+            place.set(lh_guard::new(won));
+            Ok(())
+        })
+    }
 }
 
 /// Starts lh_acquire and returns at once; the callback receives result->guard. Cancelled by lh_op_cancel, or opts->cancel. A
@@ -81,14 +67,5 @@ pub unsafe extern "C" fn lh_acquire_async(
     error: *mut lh_error,
 ) -> i32 {
     // SAFETY: the caller promises what the header asks for.
-    let then = unsafe { Then::new(on_loop, callback, user_data, op) };
-    let body = || {
-        // SAFETY: the caller promises what the header asks for.
-        unsafe {
-            let acquire = Acquire::new(client, name, opts)?;
-            start(then, |sink| Ok(Some(acquire.start(sink))))
-        }
-    };
-    // SAFETY: as above.
-    unsafe { enter(error, body) }
+    unsafe { later(Then::new(on_loop, callback, user_data, op), error, || acquire(client, name, opts)) }
 }

@@ -16,14 +16,14 @@ use std::{
 };
 
 use leasehold_bridge::{
-    Code, Completion, Error, OpId, Queue, Result, Sink, client::stale, fork::PerProcess, handles, operation, panics,
+    Code, Completion, Error, OpId, Queue, Result, Sink, client::stale, fork::PerProcess, operation, panics,
 };
 use once_cell::sync::OnceCell;
 
 use crate::{
     entry::{Out, enter, invalid},
     error::lh_error,
-    handles::{lh_loop, lh_op, queue},
+    handles::{StandsFor, lh_loop, lh_op},
     result::{lh_result, with_result},
 };
 
@@ -37,7 +37,7 @@ pub(crate) struct Then {
     on_loop: lh_loop,
     callback: lh_callback,
     user_data: *mut c_void,
-    op: Option<Out<lh_op>>,
+    op: Out<lh_op>,
 }
 
 impl Then {
@@ -78,23 +78,42 @@ fn pending() -> MutexGuard<'static, HashMap<u64, Pending>> {
     PENDING.get().lock().unwrap_or_else(PoisonError::into_inner)
 }
 
+/// The asynchronous form of an operation. `prepare` checks what was given, as for the blocking form.
+///
+/// # Safety
+/// `error` is NULL, or points to memory for an `lh_error`; the place that `then` has for the operation is still one.
+pub(crate) unsafe fn later<B: FnOnce(Sink) -> OpId>(
+    then: Then,
+    error: *mut lh_error,
+    prepare: impl FnOnce() -> Result<B>,
+) -> i32 {
+    let body = || {
+        let begin = prepare()?;
+        // SAFETY: the caller promises it.
+        unsafe { start(then, |sink| Ok(Some(begin(sink)))) }
+    };
+    // SAFETY: as above.
+    unsafe { enter(error, body) }
+}
+
 /// Starts an operation. An error means that the callback is never called.
 ///
 /// # Safety
 /// The place that `then` has for the operation is still one.
 pub(crate) unsafe fn start(then: Then, begin: impl FnOnce(Sink) -> Result<Option<OpId>>) -> Result<()> {
     let callback = then.callback.ok_or_else(|| invalid("the callback is NULL"))?;
-    let queue = if then.on_loop.id == 0 { callback_thread()? } else { queue(then.on_loop)? };
+    let queue = if then.on_loop.id == 0 { callback_thread()? } else { then.on_loop.ours()? };
     let (user_data, on_loop) = (then.user_data, then.on_loop.id);
     let entry = Entry::new(Pending { callback, user_data, on_loop, operation: None, is_cancelled: false });
     let number = entry.0;
-    if let Some(op) = &then.op {
-        // Before it starts: the callback may be faster than this function.
-        op.set(lh_op { id: number });
-    }
+    // Before it starts: the callback may be faster than this function.
+    then.op.set(lh_op { id: number });
     let started = begin(queue.sink(number)).and_then(|operation| {
-        let is_open = then.on_loop.id == 0 || handles::get::<Queue>(then.on_loop.id).is_some();
-        if is_open { Ok(operation) } else { Err(stale("loop")) }
+        if then.on_loop.id != 0 {
+            // Closed meanwhile, it calls nobody back any more.
+            then.on_loop.get()?;
+        }
+        Ok(operation)
     });
     match started {
         Ok(operation) => {
@@ -110,9 +129,7 @@ pub(crate) unsafe fn start(then: Then, begin: impl FnOnce(Sink) -> Result<Option
             Ok(())
         }
         Err(error) if entry.withdraw() => {
-            if let Some(op) = &then.op {
-                op.set(lh_op::default());
-            }
+            then.op.set(lh_op::default());
             Err(error)
         }
         // Its loop was closed a moment ago, and has called it back, or is about to.
@@ -190,7 +207,7 @@ pub unsafe extern "C" fn lh_loop_open(on_loop: *mut lh_loop, error: *mut lh_erro
     let body = || {
         // SAFETY: the caller promises what the header asks for.
         let place = unsafe { Out::new(on_loop, "on_loop") }?;
-        place.set(lh_loop { id: handles::insert(Queue::with_fd()?) });
+        place.set(lh_loop::new(Queue::with_fd()?));
         Ok(())
     };
     // SAFETY: as above.
@@ -205,7 +222,7 @@ pub unsafe extern "C" fn lh_poll_fd(on_loop: lh_loop, fd: *mut i32) -> i32 {
         // SAFETY: the caller promises what the header asks for.
         let place = unsafe { Out::new(fd, "fd") }?;
         place.set(-1);
-        place.set(queue(on_loop)?.fd().ok_or_else(|| stale("loop"))?);
+        place.set(on_loop.ours()?.fd().ok_or_else(|| stale("loop"))?);
         Ok(())
     };
     // SAFETY: NULL is allowed.
@@ -219,12 +236,10 @@ pub unsafe extern "C" fn lh_dispatch(on_loop: lh_loop, count: *mut usize) -> i32
     let body = || {
         // SAFETY: the caller promises what the header asks for.
         let place = unsafe { Out::optional(count) };
-        let completions = queue(on_loop)?.drain(BATCH);
+        let completions = on_loop.ours()?.drain(BATCH);
         let found = completions.len();
         completions.into_iter().for_each(deliver);
-        if let Some(place) = place {
-            place.set(found);
-        }
+        place.set(found);
         Ok(())
     };
     // SAFETY: NULL is allowed.
@@ -236,11 +251,9 @@ pub unsafe extern "C" fn lh_dispatch(on_loop: lh_loop, count: *mut usize) -> i32
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn lh_loop_close(on_loop: lh_loop, error: *mut lh_error) -> i32 {
     let body = || {
-        queue(on_loop)?;
-        // Whoever removes it closes it.
-        let queue = handles::remove::<Queue>(on_loop.id).ok_or_else(|| stale("loop"))?;
+        on_loop.ours()?;
         // It cancels what would answer into it.
-        queue.close();
+        on_loop.take()?.close();
         let mut left: Vec<(u64, Pending)> = Vec::new();
         pending().retain(|number, pending| {
             let stays = pending.on_loop != on_loop.id;

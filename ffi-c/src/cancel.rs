@@ -1,12 +1,12 @@
 //! Cancel handles: how another thread ends a blocking call.
 
-use std::{ptr, sync::Arc};
+use std::ptr;
 
-use leasehold_bridge::{Cancel, client::stale, handles};
+use leasehold_bridge::Cancel;
 
 use crate::{
     entry::{Out, enter},
-    handles::lh_cancel,
+    handles::{StandsFor, lh_cancel},
 };
 
 /// Makes a cancel handle, to be given to acquires in lh_acquire_opts.cancel, any number of them. Free it with
@@ -16,7 +16,7 @@ pub unsafe extern "C" fn lh_cancel_new(cancel: *mut lh_cancel) -> i32 {
     let body = || {
         // SAFETY: the caller promises what the header asks for.
         let place = unsafe { Out::new(cancel, "cancel") }?;
-        place.set(lh_cancel { id: handles::insert(Arc::new(Cancel::new())) });
+        place.set(lh_cancel::new(Cancel::new()));
         Ok(())
     };
     // SAFETY: NULL is allowed.
@@ -28,7 +28,7 @@ pub unsafe extern "C" fn lh_cancel_new(cancel: *mut lh_cancel) -> i32 {
 #[unsafe(no_mangle)]
 pub extern "C" fn lh_cancel_fire(cancel: lh_cancel) -> i32 {
     let body = || {
-        handles::get::<Cancel>(cancel.id).ok_or_else(|| stale("cancel handle"))?.cancel();
+        cancel.get()?.cancel();
         Ok(())
     };
     // SAFETY: NULL is allowed.
@@ -38,7 +38,6 @@ pub extern "C" fn lh_cancel_fire(cancel: lh_cancel) -> i32 {
 /// Frees a cancel handle. Acquires that were started with it go on, and nobody can end them any more.
 #[unsafe(no_mangle)]
 pub extern "C" fn lh_cancel_free(cancel: lh_cancel) -> i32 {
-    let body = || handles::remove::<Cancel>(cancel.id).map(drop).ok_or_else(|| stale("cancel handle"));
     // SAFETY: NULL is allowed.
-    unsafe { enter(ptr::null_mut(), body) }
+    unsafe { enter(ptr::null_mut(), || cancel.take().map(drop)) }
 }

@@ -5,16 +5,40 @@ use std::{
     ptr,
 };
 
-use leasehold_bridge::{Client, ClientOptions, Outcome, Result, client::stale, handles};
+use leasehold_bridge::{Client, HostOptions, OpId, Result, Sink};
 
 use crate::{
-    callbacks::{Then, lh_callback, start},
+    callbacks::{Then, later, lh_callback},
     contenders::{List, lh_contenders},
-    entry::{Out, block, copy_text, enter, options, text, unexpected},
+    entry::{Out, block, brought, copy_text, enter, now, options, text},
     error::lh_error,
-    handles::{client as find, lh_client, lh_loop, lh_op},
+    handles::{StandsFor, lh_client, lh_loop, lh_op},
     options::lh_client_opts,
 };
+
+fn ping(client: lh_client) -> Result<impl FnOnce(Sink) -> OpId> {
+    client.ready(|client, sink| client.ping(None, sink))
+}
+
+/// # Safety
+/// As [`text`].
+unsafe fn queue<'a>(client: lh_client, name: *const c_char) -> Result<impl FnOnce(Sink) -> OpId + 'a> {
+    // SAFETY: the caller promises it.
+    let name = unsafe { text(name, "name") }?;
+    client.ready(move |client, sink| client.queue(name, None, sink))
+}
+
+/// # Safety
+/// As [`text`].
+unsafe fn force_release<'a>(
+    client: lh_client,
+    name: *const c_char,
+    token: i64,
+) -> Result<impl FnOnce(Sink) -> OpId + 'a> {
+    // SAFETY: the caller promises it.
+    let name = unsafe { text(name, "name") }?;
+    client.ready(move |client, sink| client.force_release(name, token, None, sink))
+}
 
 /// Opens a client. `url` is one endpoint or several, separated by commas: "http://host:port" or "https://host:port"; options
 /// can follow as in "…?ttl=10s&namespace=/shop". "memory://name" is a store inside this process, for unit tests.
@@ -27,20 +51,16 @@ pub unsafe extern "C" fn lh_client_open(
     client: *mut lh_client,
     error: *mut lh_error,
 ) -> i32 {
-    let body = || {
-        // SAFETY: the caller promises what the header asks for.
-        unsafe {
+    // SAFETY: the caller promises what the header asks for.
+    unsafe {
+        enter(error, || {
             let place = Out::new(client, "client")?;
-            let mut options_so_far = ClientOptions::new(text(url, "url")?);
-            if let Some(opts) = options(opts)? {
-                options_so_far = opts.apply(options_so_far)?;
-            }
-            place.set(lh_client { id: handles::insert(Client::open(options_so_far)?) });
-        }
-        Ok(())
-    };
-    // SAFETY: as above.
-    unsafe { enter(error, body) }
+            let url = text(url, "url")?.to_owned();
+            let given = options(opts)?.map_or_else(|| Ok(HostOptions::default()), |opts| opts.to_bridge())?;
+            place.set(lh_client::new(Client::open(HostOptions { url, ..given }.try_into()?)?));
+            Ok(())
+        })
+    }
 }
 
 /// Closes a client and blocks until that is done: releases everything that it holds or waits for, and revokes its leases.
@@ -48,12 +68,8 @@ pub unsafe extern "C" fn lh_client_open(
 /// later. Bounded by the request timeout. Closing twice is no error; the handle stays until lh_client_free.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn lh_client_close(client: lh_client, error: *mut lh_error) -> i32 {
-    let body = || {
-        let client = find(client)?;
-        block(|sink| client.close(sink)).map(drop)
-    };
     // SAFETY: the caller promises what the header asks for.
-    unsafe { enter(error, body) }
+    unsafe { now(error, || client.ready(Client::close)) }
 }
 
 /// Starts lh_client_close.
@@ -67,14 +83,7 @@ pub unsafe extern "C" fn lh_client_close_async(
     error: *mut lh_error,
 ) -> i32 {
     // SAFETY: the caller promises what the header asks for.
-    let then = unsafe { Then::new(on_loop, callback, user_data, op) };
-    let body = || {
-        let client = find(client)?;
-        // SAFETY: the caller promises what the header asks for.
-        unsafe { start(then, |sink| Ok(Some(client.close(sink)))) }
-    };
-    // SAFETY: as above.
-    unsafe { enter(error, body) }
+    unsafe { later(Then::new(on_loop, callback, user_data, op), error, || client.ready(Client::close)) }
 }
 
 /// Frees the handle of a client. Guards and operations of it go on; when none is left, what it has in etcd is removed in
@@ -82,20 +91,15 @@ pub unsafe extern "C" fn lh_client_close_async(
 #[unsafe(no_mangle)]
 pub extern "C" fn lh_client_free(client: lh_client) -> i32 {
     // SAFETY: NULL is allowed.
-    unsafe { enter(ptr::null_mut(), || free(client)) }
-}
-
-fn free(client: lh_client) -> Result<()> {
-    handles::remove::<Client>(client.id).map(drop).ok_or_else(|| stale("client"))
+    unsafe { enter(ptr::null_mut(), || client.take().map(drop)) }
 }
 
 /// lh_client_close and lh_client_free in one call. The handle is freed whatever the status says.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn lh_close(client: lh_client, error: *mut lh_error) -> i32 {
     let body = || {
-        let closing = find(client)?;
-        let closed = block(|sink| closing.close(sink));
-        free(client).and(closed.map(drop))
+        let closed = block(client.ready(Client::close)?);
+        client.take().and(closed).map(drop)
     };
     // SAFETY: the caller promises what the header asks for.
     unsafe { enter(error, body) }
@@ -105,12 +109,8 @@ pub unsafe extern "C" fn lh_close(client: lh_client, error: *mut lh_error) -> i3
 /// LH_DEADLINE_EXCEEDED if there is none within the request timeout, LH_UNAUTHENTICATED if etcd refuses us.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn lh_client_ping(client: lh_client, error: *mut lh_error) -> i32 {
-    let body = || {
-        let client = find(client)?;
-        block(|sink| client.ping(None, sink)).map(drop)
-    };
     // SAFETY: the caller promises what the header asks for.
-    unsafe { enter(error, body) }
+    unsafe { now(error, || ping(client)) }
 }
 
 /// Starts lh_client_ping.
@@ -124,14 +124,7 @@ pub unsafe extern "C" fn lh_client_ping_async(
     error: *mut lh_error,
 ) -> i32 {
     // SAFETY: the caller promises what the header asks for.
-    let then = unsafe { Then::new(on_loop, callback, user_data, op) };
-    let body = || {
-        let client = find(client)?;
-        // SAFETY: the caller promises what the header asks for.
-        unsafe { start(then, |sink| Ok(Some(client.ping(None, sink)))) }
-    };
-    // SAFETY: as above.
-    unsafe { enter(error, body) }
+    unsafe { later(Then::new(on_loop, callback, user_data, op), error, || ping(client)) }
 }
 
 /// Who the client says it is in the queue: copies that to `buffer` of `size` bytes. `needed`, if not NULL, receives how many
@@ -144,7 +137,7 @@ pub unsafe extern "C" fn lh_client_identity(
     needed: *mut usize,
 ) -> i32 {
     // SAFETY: the caller promises what the header asks for.
-    let body = || unsafe { copy_text(&find(client)?.identity(), buffer, size, needed) };
+    let body = || unsafe { copy_text(&client.get()?.identity(), buffer, size, needed) };
     // SAFETY: NULL is allowed.
     unsafe { enter(ptr::null_mut(), body) }
 }
@@ -158,24 +151,15 @@ pub unsafe extern "C" fn lh_client_queue(
     contenders: *mut *mut lh_contenders,
     error: *mut lh_error,
 ) -> i32 {
-    let body = || {
-        if contenders.is_null() {
-            return Err(crate::entry::invalid("the pointer contenders is NULL: there must be a place for the result"));
-        }
-        // SAFETY: the caller promises what the header asks for.
-        unsafe { contenders.write(ptr::null_mut()) };
-        let client = find(client)?;
-        // SAFETY: as above.
-        let name = unsafe { text(name, "name") }?;
-        match block(|sink| client.queue(name, None, sink))? {
-            // SAFETY: as above.
-            Outcome::Contenders(found) => unsafe { contenders.write(List::new(found).into_c()) },
-            other => return Err(unexpected(&other)),
-        }
-        Ok(())
-    };
-    // SAFETY: as above.
-    unsafe { enter(error, body) }
+    // SAFETY: the caller promises what the header asks for.
+    unsafe {
+        enter(error, || {
+            let place = Out::new(contenders, "contenders")?;
+            let found = brought!(block(queue(client, name)?)?, Contenders);
+            place.set(List::new(found).into_c());
+            Ok(())
+        })
+    }
 }
 
 /// Starts lh_client_queue; the callback receives result->contenders.
@@ -190,17 +174,7 @@ pub unsafe extern "C" fn lh_client_queue_async(
     error: *mut lh_error,
 ) -> i32 {
     // SAFETY: the caller promises what the header asks for.
-    let then = unsafe { Then::new(on_loop, callback, user_data, op) };
-    let body = || {
-        let client = find(client)?;
-        // SAFETY: the caller promises what the header asks for.
-        unsafe {
-            let name = text(name, "name")?;
-            start(then, |sink| Ok(Some(client.queue(name, None, sink))))
-        }
-    };
-    // SAFETY: as above.
-    unsafe { enter(error, body) }
+    unsafe { later(Then::new(on_loop, callback, user_data, op), error, || queue(client, name)) }
 }
 
 /// Takes the lock `name`, or the place in its queue, away from the contender with this token, whoever it is: for operators.
@@ -212,14 +186,8 @@ pub unsafe extern "C" fn lh_client_force_release(
     token: i64,
     error: *mut lh_error,
 ) -> i32 {
-    let body = || {
-        let client = find(client)?;
-        // SAFETY: the caller promises what the header asks for.
-        let name = unsafe { text(name, "name") }?;
-        block(|sink| client.force_release(name, token, None, sink)).map(drop)
-    };
-    // SAFETY: as above.
-    unsafe { enter(error, body) }
+    // SAFETY: the caller promises what the header asks for.
+    unsafe { now(error, || force_release(client, name, token)) }
 }
 
 /// Starts lh_client_force_release.
@@ -235,17 +203,7 @@ pub unsafe extern "C" fn lh_client_force_release_async(
     error: *mut lh_error,
 ) -> i32 {
     // SAFETY: the caller promises what the header asks for.
-    let then = unsafe { Then::new(on_loop, callback, user_data, op) };
-    let body = || {
-        let client = find(client)?;
-        // SAFETY: the caller promises what the header asks for.
-        unsafe {
-            let name = text(name, "name")?;
-            start(then, |sink| Ok(Some(client.force_release(name, token, None, sink))))
-        }
-    };
-    // SAFETY: as above.
-    unsafe { enter(error, body) }
+    unsafe { later(Then::new(on_loop, callback, user_data, op), error, || force_release(client, name, token)) }
 }
 
 /// Listens to the state of the client's sessions: the callback receives result->state and result->reason at every change,
@@ -260,12 +218,5 @@ pub unsafe extern "C" fn lh_client_on_state(
     error: *mut lh_error,
 ) -> i32 {
     // SAFETY: the caller promises what the header asks for.
-    let then = unsafe { Then::new(on_loop, callback, user_data, op) };
-    let body = || {
-        let client = find(client)?;
-        // SAFETY: the caller promises what the header asks for.
-        unsafe { start(then, |sink| Ok(Some(client.on_state(sink)))) }
-    };
-    // SAFETY: as above.
-    unsafe { enter(error, body) }
+    unsafe { later(Then::new(on_loop, callback, user_data, op), error, || client.ready(Client::on_state)) }
 }

@@ -29,10 +29,19 @@ pub(crate) unsafe fn enter(error: *mut lh_error, body: impl FnOnce() -> Result<(
     }
 }
 
+/// The blocking form of an operation that brings nothing. `prepare` checks what was given, as for the asynchronous form.
+///
+/// # Safety
+/// As [`enter`].
+pub(crate) unsafe fn now<B: FnOnce(Sink) -> OpId>(error: *mut lh_error, prepare: impl FnOnce() -> Result<B>) -> i32 {
+    // SAFETY: the caller promises it.
+    unsafe { enter(error, || block(prepare()?).map(drop)) }
+}
+
 /// Starts an operation and blocks until it is over.
-pub(crate) fn block(start: impl FnOnce(Sink) -> OpId) -> Result<Outcome> {
+pub(crate) fn block(begin: impl FnOnce(Sink) -> OpId) -> Result<Outcome> {
     let waiter = Waiter::new();
-    start(waiter.sink());
+    begin(waiter.sink());
     waiter.wait()
 }
 
@@ -41,43 +50,60 @@ pub(crate) fn invalid(message: impl Into<String>) -> Error {
     Error::new(Code::InvalidArgument, message)
 }
 
+/// What an operation brought, which must be of this kind.
+macro_rules! brought {
+    ($outcome:expr, $kind:ident) => {
+        match $outcome {
+            leasehold_bridge::Outcome::$kind(value) => value,
+            other => return Err(crate::entry::unexpected(&other)),
+        }
+    };
+}
+pub(crate) use brought;
+
 /// An operation that brought what it should not.
 pub(crate) fn unexpected(outcome: &Outcome) -> Error {
     Error::new(Code::Internal, format!("an operation brought {outcome:?}, please report it"))
 }
 
-/// A place of the host's for a value.
+/// A place of the host's for a value of C: a number, a flag, a handle or a pointer. NULL where the host does not want it.
 pub(crate) struct Out<T>(*mut T);
 
-impl<T: Default> Out<T> {
-    /// The place, which holds an empty value from now on.
+impl<T> Out<T> {
+    /// The place, which holds zeros from now on.
     ///
     /// # Safety
     /// `place` is NULL, or points to memory for a `T` that stays valid while this lives.
+    pub(crate) unsafe fn optional(place: *mut T) -> Self {
+        if !place.is_null() {
+            // SAFETY: the caller promises the memory, and nothing of ours reads it as a `T`.
+            unsafe { place.write_bytes(0, 1) };
+        }
+        Self(place)
+    }
+
+    /// The place, which there must be.
+    ///
+    /// # Safety
+    /// As [`Out::optional`].
     pub(crate) unsafe fn new(place: *mut T, name: &str) -> Result<Self> {
         if place.is_null() {
             return Err(invalid(format!("the pointer {name} is NULL: there must be a place for the result")));
         }
-        let out = Self(place);
-        out.set(T::default());
-        Ok(out)
-    }
-
-    /// The place, if there is one.
-    ///
-    /// # Safety
-    /// As [`Out::new`].
-    pub(crate) unsafe fn optional(place: *mut T) -> Option<Self> {
-        if place.is_null() {
-            return None;
-        }
         // SAFETY: the caller promises it.
-        unsafe { Self::new(place, "") }.ok()
+        Ok(unsafe { Self::optional(place) })
     }
 
     pub(crate) fn set(&self, value: T) {
-        // SAFETY: `new` was promised that this is memory for a `T`. What is overwritten needs no drop: it is C's.
-        unsafe { self.0.write(value) };
+        self.set_with(|| value);
+    }
+
+    /// Makes the value only if the host wants it.
+    pub(crate) fn set_with(&self, value: impl FnOnce() -> T) {
+        if !self.0.is_null() {
+            // SAFETY: `optional` was promised that this is memory for a `T`. What is overwritten needs no drop: it is C's.
+            unsafe { self.0.write(value()) };
+        }
     }
 }
 
@@ -136,9 +162,7 @@ pub(crate) unsafe fn items<'a, T>(data: *const T, count: usize, name: &str) -> R
 /// `buffer` is NULL or points to `size` bytes; `needed` is NULL or points to memory for a `usize`.
 pub(crate) unsafe fn copy_text(text: &str, buffer: *mut c_char, size: usize, needed: *mut usize) -> Result<()> {
     // SAFETY: the caller promises it.
-    if let Some(needed) = unsafe { Out::optional(needed) } {
-        needed.set(text.len() + 1);
-    }
+    unsafe { Out::optional(needed) }.set(text.len() + 1);
     if buffer.is_null() || size <= text.len() {
         if !buffer.is_null() && size > 0 {
             // SAFETY: there is room for one byte at least.

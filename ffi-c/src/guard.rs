@@ -3,16 +3,15 @@
 use std::{
     ffi::{c_char, c_void},
     ptr,
-    sync::Arc,
 };
 
-use leasehold_bridge::{Guard, OpId, Result, Sink, client::stale, handles};
+use leasehold_bridge::{Guard, OpId, Result, Sink};
 
 use crate::{
-    callbacks::{Then, lh_callback, start},
-    entry::{Out, block, copy_text, enter},
+    callbacks::{Then, later, lh_callback},
+    entry::{Out, copy_text, enter, now},
     error::lh_error,
-    handles::{guard as find, lh_guard, lh_loop, lh_op},
+    handles::{StandsFor, lh_guard, lh_loop, lh_op},
     options::span,
 };
 
@@ -20,11 +19,11 @@ use crate::{
 ///
 /// # Safety
 /// `place` is NULL, or points to memory for a `T`.
-unsafe fn tell<T: Default>(guard: lh_guard, place: *mut T, what: &str, ask: impl FnOnce(&Guard) -> T) -> i32 {
+unsafe fn tell<T>(guard: lh_guard, place: *mut T, what: &str, ask: impl FnOnce(&Guard) -> T) -> i32 {
     let body = || {
         // SAFETY: the caller promises it.
         let place = unsafe { Out::new(place, what) }?;
-        place.set(ask(&*find(guard)?));
+        place.set(ask(&*guard.get()?));
         Ok(())
     };
     // SAFETY: NULL is allowed.
@@ -43,7 +42,7 @@ unsafe fn copy(
     ask: impl FnOnce(&Guard) -> String,
 ) -> i32 {
     // SAFETY: the caller promises it.
-    let body = || unsafe { copy_text(&ask(&*find(guard)?), buffer, size, needed) };
+    let body = || unsafe { copy_text(&ask(&*guard.get()?), buffer, size, needed) };
     // SAFETY: NULL is allowed.
     unsafe { enter(ptr::null_mut(), body) }
 }
@@ -114,36 +113,13 @@ pub unsafe extern "C" fn lh_guard_lease(guard: lh_guard, buffer: *mut c_char, si
 /// A size that holds every key of a guard: namespace and name of 1024 bytes each, the lease and a number.
 pub const LH_KEY_SIZE: usize = 2112;
 
-/// Blocks for an operation of a guard that brings nothing.
-///
-/// # Safety
-/// `error` is NULL, or points to memory for an `lh_error`.
-pub(crate) unsafe fn do_now(guard: lh_guard, error: *mut lh_error, begin: impl FnOnce(&Guard, Sink) -> OpId) -> i32 {
-    let body = || {
-        let guard = find(guard)?;
-        block(|sink| begin(&guard, sink)).map(drop)
-    };
-    // SAFETY: the caller promises it.
-    unsafe { enter(error, body) }
+fn release(guard: lh_guard) -> Result<impl FnOnce(Sink) -> OpId> {
+    guard.ready(|guard, sink| guard.release(None, sink))
 }
 
-/// Starts an operation of a guard.
-///
-/// # Safety
-/// `error` is NULL, or points to memory for an `lh_error`; the place that `then` has for the operation is still one.
-pub(crate) unsafe fn do_later(
-    guard: lh_guard,
-    then: Then,
-    error: *mut lh_error,
-    begin: impl FnOnce(&Guard, Sink) -> Result<OpId>,
-) -> i32 {
-    let body = || {
-        let guard = find(guard)?;
-        // SAFETY: the caller promises it.
-        unsafe { start(then, |sink| begin(&guard, sink).map(Some)) }
-    };
-    // SAFETY: as above.
-    unsafe { enter(error, body) }
+fn extend(guard: lh_guard, ttl_ms: i64) -> Result<impl FnOnce(Sink) -> OpId> {
+    let ttl = span(ttl_ms, "ttl_ms")?;
+    guard.ready(move |guard, sink| guard.extend(ttl, None, sink))
 }
 
 /// Releases the lock and blocks until etcd has confirmed it. LH_LOST if it was lost before: what it protected may have been
@@ -152,7 +128,7 @@ pub(crate) unsafe fn do_later(
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn lh_guard_release(guard: lh_guard, error: *mut lh_error) -> i32 {
     // SAFETY: the caller promises what the header asks for.
-    unsafe { do_now(guard, error, |guard, sink| guard.release(None, sink)) }
+    unsafe { now(error, || release(guard)) }
 }
 
 /// Starts lh_guard_release.
@@ -166,45 +142,35 @@ pub unsafe extern "C" fn lh_guard_release_async(
     error: *mut lh_error,
 ) -> i32 {
     // SAFETY: the caller promises what the header asks for.
-    let then = unsafe { Then::new(on_loop, callback, user_data, op) };
-    // SAFETY: the caller promises what the header asks for.
-    unsafe { do_later(guard, then, error, |guard, sink| Ok(guard.release(None, sink))) }
+    unsafe { later(Then::new(on_loop, callback, user_data, op), error, || release(guard)) }
 }
 
 /// Frees the handle of a guard, when nothing uses it any more. A lock that was not released is released in the background.
 #[unsafe(no_mangle)]
 pub extern "C" fn lh_guard_free(guard: lh_guard) -> i32 {
     // SAFETY: NULL is allowed.
-    unsafe { enter(ptr::null_mut(), || free(guard)) }
-}
-
-fn free(guard: lh_guard) -> Result<()> {
-    handles::remove::<Guard>(guard.id).map(drop).ok_or_else(|| stale("guard"))
+    unsafe { enter(ptr::null_mut(), || guard.take().map(drop)) }
 }
 
 /// lh_guard_release and lh_guard_free in one call. The handle is freed whatever the status says, so a second call is
 /// answered with LH_INVALID_ARGUMENT.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn lh_release(guard: lh_guard, error: *mut lh_error) -> i32 {
-    let body = || {
-        // Whoever takes the handle releases: of two calls at the same time, one finds it gone.
-        let taken: Arc<Guard> = handles::remove(guard.id).ok_or_else(|| stale("guard"))?;
-        block(|sink| taken.release(None, sink)).map(drop)
+    let take_it = || {
+        // Of two calls at the same time, one finds it gone.
+        let taken = guard.take()?;
+        Ok(move |sink| taken.release(None, sink))
     };
     // SAFETY: the caller promises what the header asks for.
-    unsafe { enter(error, body) }
+    unsafe { now(error, take_it) }
 }
 
 /// Makes the hold last at least `ttl_ms` from now (2000 to 30 days) and waits for etcd's word on it. For a hold that is
 /// renewed, this is a renewal at once, and so a proof; one without renewal then ends that much later. LH_LOST if it is lost.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn lh_guard_extend(guard: lh_guard, ttl_ms: i64, error: *mut lh_error) -> i32 {
-    let body = || {
-        let (guard, ttl) = (find(guard)?, span(ttl_ms, "ttl_ms")?);
-        block(|sink| guard.extend(ttl, None, sink)).map(drop)
-    };
     // SAFETY: the caller promises what the header asks for.
-    unsafe { enter(error, body) }
+    unsafe { now(error, || extend(guard, ttl_ms)) }
 }
 
 /// Starts lh_guard_extend.
@@ -219,9 +185,7 @@ pub unsafe extern "C" fn lh_guard_extend_async(
     error: *mut lh_error,
 ) -> i32 {
     // SAFETY: the caller promises what the header asks for.
-    let then = unsafe { Then::new(on_loop, callback, user_data, op) };
-    // SAFETY: the caller promises what the header asks for.
-    unsafe { do_later(guard, then, error, |guard, sink| Ok(guard.extend(span(ttl_ms, "ttl_ms")?, None, sink))) }
+    unsafe { later(Then::new(on_loop, callback, user_data, op), error, || extend(guard, ttl_ms)) }
 }
 
 /// Tells when the hold ends: the callback is called once, with result->reason when the lock is lost, or with a reason of 0
@@ -237,7 +201,5 @@ pub unsafe extern "C" fn lh_guard_on_lost(
     error: *mut lh_error,
 ) -> i32 {
     // SAFETY: the caller promises what the header asks for.
-    let then = unsafe { Then::new(on_loop, callback, user_data, op) };
-    // SAFETY: the caller promises what the header asks for.
-    unsafe { do_later(guard, then, error, |guard, sink| Ok(guard.lost(sink))) }
+    unsafe { later(Then::new(on_loop, callback, user_data, op), error, || guard.ready(Guard::lost)) }
 }

@@ -2,7 +2,10 @@
 
 use std::sync::Arc;
 
-use leasehold_bridge::{Cancel, Client, Guard, Queue, Result, client::stale, handles};
+use leasehold_bridge::{
+    Cancel, Client, Guard, OpId, Queue, Result, Sink,
+    handles::{self, Handle},
+};
 
 /// A client: one connection pool to an etcd cluster, and its sessions.
 #[repr(C)]
@@ -44,25 +47,68 @@ pub struct lh_op {
     pub id: u64,
 }
 
-pub(crate) fn client(handle: lh_client) -> Result<Arc<Client>> {
-    handles::get(handle.id).ok_or_else(|| stale("client"))
-}
+/// A handle, and what it stands for.
+pub(crate) trait StandsFor: Copy {
+    type Kind: Handle;
 
-pub(crate) fn guard(handle: lh_guard) -> Result<Arc<Guard>> {
-    handles::get(handle.id).ok_or_else(|| stale("guard"))
-}
+    fn from_id(id: u64) -> Self;
+    fn id(self) -> u64;
 
-/// 0 is none: an operation that nobody can cancel.
-pub(crate) fn cancel(handle: lh_cancel) -> Result<Option<Arc<Cancel>>> {
-    match handle.id {
-        0 => Ok(None),
-        id => handles::get(id).map(Some).ok_or_else(|| stale("cancel handle")),
+    /// A handle for it.
+    fn new(it: impl Into<Arc<Self::Kind>>) -> Self {
+        Self::from_id(handles::insert(it.into()))
+    }
+
+    /// What it stands for.
+    fn get(self) -> Result<Arc<Self::Kind>> {
+        handles::find(self.id())
+    }
+
+    /// Frees the handle: whoever comes second finds it gone.
+    fn take(self) -> Result<Arc<Self::Kind>> {
+        handles::take(self.id())
+    }
+
+    /// An operation of it, ready to be started.
+    fn ready(self, begin: impl FnOnce(&Self::Kind, Sink) -> OpId) -> Result<impl FnOnce(Sink) -> OpId> {
+        let it = self.get()?;
+        Ok(move |sink| begin(&it, sink))
     }
 }
 
-/// Of a loop of the host's, not of the callback thread.
-pub(crate) fn queue(handle: lh_loop) -> Result<Arc<Queue>> {
-    let queue: Arc<Queue> = handles::get(handle.id).ok_or_else(|| stale("loop"))?;
-    queue.check_process()?;
-    Ok(queue)
+macro_rules! stands_for {
+    ($handle:ident, $kind:ty) => {
+        impl StandsFor for $handle {
+            type Kind = $kind;
+
+            fn from_id(id: u64) -> Self {
+                Self { id }
+            }
+
+            fn id(self) -> u64 {
+                self.id
+            }
+        }
+    };
+}
+
+stands_for!(lh_client, Client);
+stands_for!(lh_guard, Guard);
+stands_for!(lh_cancel, Cancel);
+stands_for!(lh_loop, Queue);
+
+impl lh_cancel {
+    /// What it stands for; nothing if it is none.
+    pub(crate) fn if_any(self) -> Result<Option<Arc<Cancel>>> {
+        (self.id != 0).then(|| self.get()).transpose()
+    }
+}
+
+impl lh_loop {
+    /// The loop, if this process has made it.
+    pub(crate) fn ours(self) -> Result<Arc<Queue>> {
+        let queue = self.get()?;
+        queue.check_process()?;
+        Ok(queue)
+    }
 }

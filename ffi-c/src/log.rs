@@ -2,10 +2,7 @@
 
 use std::{ffi::c_void, ptr};
 
-use leasehold_bridge::{
-    Result,
-    logs::{self, Level},
-};
+use leasehold_bridge::logs::{self, Level};
 
 use crate::{
     callbacks::{Then, lh_callback, start},
@@ -26,7 +23,8 @@ pub unsafe extern "C" fn lh_log_listen(
     error: *mut lh_error,
 ) -> i32 {
     let body = || {
-        let level = level_of(level)?;
+        let known = Level::from_number(level).filter(|level| *level != Level::Off);
+        let level = known.ok_or_else(|| invalid(format!("the level {level} is none of lh_level")))?;
         // SAFETY: `op` is NULL.
         unsafe {
             let then = Then::new(on_loop, callback, user_data, ptr::null_mut());
@@ -46,10 +44,4 @@ pub extern "C" fn lh_log_stop() -> i32 {
     };
     // SAFETY: NULL is allowed.
     unsafe { enter(ptr::null_mut(), body) }
-}
-
-fn level_of(number: i32) -> Result<Level> {
-    let levels = [Level::Error, Level::Warn, Level::Info, Level::Debug, Level::Trace];
-    let wrong = || invalid(format!("the level {number} is none of lh_level"));
-    levels.into_iter().find(|level| *level as i32 == number).ok_or_else(wrong)
 }

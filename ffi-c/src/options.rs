@@ -2,7 +2,7 @@
 
 use std::{ffi::c_char, mem::size_of, time::Duration};
 
-use leasehold_bridge::{AcquireOptions, ClientOptions, Result, client::milliseconds};
+use leasehold_bridge::{AcquireOptions, HostOptions, Result, client::milliseconds};
 
 use crate::{
     entry::{Options, invalid, optional_text},
@@ -70,43 +70,26 @@ unsafe impl Options for lh_acquire_opts {
 }
 
 impl lh_client_opts {
-    /// Adds them to `options`.
+    /// All but the URL.
     ///
     /// # Safety
     /// Every text is NULL, or ends with NUL and stays as it is during the call.
-    pub(crate) unsafe fn apply(&self, mut options: ClientOptions) -> Result<ClientOptions> {
+    pub(crate) unsafe fn to_bridge(self) -> Result<HostOptions> {
         // SAFETY: the caller promises it.
-        let text = |text, name| unsafe { optional_text(text, name) };
-        if let Some(ttl) = positive(self.ttl_ms, "the TTL (ttl_ms)")? {
-            options = options.ttl(ttl);
-        }
-        if let Some(namespace) = text(self.namespace_, "namespace_")? {
-            options = options.namespace(namespace);
-        }
-        if let Some(identity) = text(self.identity, "identity")? {
-            options = options.identity(identity);
-        }
-        match (text(self.user, "user")?, text(self.password, "password")?) {
-            (Some(user), password) => options = options.user(user, password.unwrap_or_default()),
-            (None, Some(_)) => return Err(invalid("a password needs a user")),
-            (None, None) => {}
-        }
-        if let Some(path) = text(self.ca_file, "ca_file")? {
-            options = options.ca_file(path);
-        }
-        if let Some(path) = text(self.cert_file, "cert_file")? {
-            options = options.cert_file(path);
-        }
-        if let Some(path) = text(self.key_file, "key_file")? {
-            options = options.key_file(path);
-        }
-        if let Some(timeout) = positive(self.connect_timeout_ms, "connect_timeout_ms")? {
-            options = options.connect_timeout(timeout);
-        }
-        if let Some(timeout) = positive(self.request_timeout_ms, "request_timeout_ms")? {
-            options = options.request_timeout(timeout);
-        }
-        Ok(options)
+        let text = |text, name| unsafe { optional_text(text, name) }.map(|text| text.map(str::to_owned));
+        Ok(HostOptions {
+            url: String::new(),
+            ttl: positive(self.ttl_ms, "the TTL (ttl_ms)")?,
+            namespace: text(self.namespace_, "namespace_")?,
+            identity: text(self.identity, "identity")?,
+            user: text(self.user, "user")?,
+            password: text(self.password, "password")?,
+            ca_file: text(self.ca_file, "ca_file")?,
+            cert_file: text(self.cert_file, "cert_file")?,
+            key_file: text(self.key_file, "key_file")?,
+            connect_timeout: positive(self.connect_timeout_ms, "connect_timeout_ms")?,
+            request_timeout: positive(self.request_timeout_ms, "request_timeout_ms")?,
+        })
     }
 }
 

@@ -4,14 +4,13 @@ use std::{
     ffi::{CString, c_char},
     mem::size_of,
     ptr,
-    sync::Arc,
 };
 
-use leasehold_bridge::{Completion, Outcome, SessionState, handles};
+use leasehold_bridge::{Completion, Outcome, SessionState};
 
 use crate::{
     contenders::{self, lh_contenders},
-    handles::{lh_guard, lh_op},
+    handles::{StandsFor, lh_guard, lh_op},
     status::{OK, lh_state},
     txn::{self, lh_committed},
 };
@@ -67,61 +66,41 @@ pub(crate) fn with_result(number: u64, completion: Completion, give: impl FnOnce
         level: 0,
         target: ptr::null(),
     };
-    let outcome = match completion.result {
-        Ok(outcome) => outcome,
+    // What the result points to until `give` returns.
+    let (message, target, contenders, committed);
+    match completion.result {
         Err(error) => {
-            let message = c_string(error.message());
+            message = c_string(error.message());
+            result.message = message.as_ptr();
             result.status = error.code().number();
             result.reason = error.reason().map_or(0, |reason| reason.number());
-            result.message = message.as_ptr();
-            return give(&result);
         }
-    };
-    match outcome {
-        Outcome::Guard(guard) => {
-            result.guard = lh_guard { id: handles::insert(Arc::new(guard)) };
-            give(&result);
+        Ok(Outcome::Guard(guard)) => result.guard = lh_guard::new(guard),
+        Ok(Outcome::Flag(existed)) => result.existed = existed,
+        Ok(Outcome::Revision(revision)) => result.revision = revision,
+        Ok(Outcome::Contenders(found)) => {
+            contenders = contenders::List::new(found);
+            result.contenders = contenders.as_c();
         }
-        Outcome::Flag(existed) => {
-            result.existed = existed;
-            give(&result);
-        }
-        Outcome::Revision(revision) => {
-            result.revision = revision;
-            give(&result);
-        }
-        Outcome::Contenders(found) => {
-            let list = contenders::List::new(found);
-            result.contenders = list.as_c();
-            give(&result);
-        }
-        Outcome::Committed(committed) => {
-            let committed = txn::Done::new(committed);
+        Ok(Outcome::Committed(done)) => {
+            committed = txn::Done::new(done);
             result.committed = committed.as_c();
-            give(&result);
         }
-        Outcome::Lost(reason) => {
-            result.reason = reason.number();
-            give(&result);
-        }
-        Outcome::State(state) => {
-            (result.state, result.reason) = numbers(state);
-            give(&result);
-        }
-        Outcome::Log(record) => {
-            let (target, message) = (c_string(record.target), c_string(&record.message));
+        Ok(Outcome::Lost(reason)) => result.reason = reason.number(),
+        Ok(Outcome::State(state)) => (result.state, result.reason) = numbers(state),
+        Ok(Outcome::Log(record)) => {
+            (message, target) = (c_string(&record.message), c_string(record.target));
+            (result.message, result.target) = (message.as_ptr(), target.as_ptr());
             result.level = record.level as i32;
-            (result.target, result.message) = (target.as_ptr(), message.as_ptr());
-            give(&result);
         }
-        Outcome::Text(text) => {
-            let message = c_string(&text);
+        Ok(Outcome::Text(text)) => {
+            message = c_string(&text);
             result.message = message.as_ptr();
-            give(&result);
         }
         // Done and Released say nothing more, and neither does what a later bridge may bring.
-        _ => give(&result),
+        Ok(_) => {}
     }
+    give(&result);
 }
 
 fn numbers(state: SessionState) -> (i32, i32) {

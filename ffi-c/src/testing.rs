@@ -5,8 +5,8 @@ use std::{ffi::c_void, ptr};
 use leasehold_bridge::testing::{self, Stage};
 
 use crate::{
-    callbacks::{Then, lh_callback, start},
-    entry::{block, enter},
+    callbacks::{Then, later, lh_callback},
+    entry::now,
     error::lh_error,
     handles::{lh_loop, lh_op},
 };
@@ -25,7 +25,7 @@ pub unsafe extern "C" fn lh_testing_panic(stage: i32, error: *mut lh_error) -> i
         _ => Stage::Drop,
     };
     // SAFETY: the caller promises it.
-    unsafe { enter(error, || block(|sink| testing::panic(stage, sink)).map(drop)) }
+    unsafe { now(error, || Ok(|sink| testing::panic(stage, sink))) }
 }
 
 /// Fails with a status.
@@ -35,7 +35,7 @@ pub unsafe extern "C" fn lh_testing_panic(stage: i32, error: *mut lh_error) -> i
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn lh_testing_fail(status: i32, error: *mut lh_error) -> i32 {
     // SAFETY: the caller promises it.
-    unsafe { enter(error, || block(|sink| testing::fail(status, sink)).map(drop)) }
+    unsafe { now(error, || Ok(|sink| testing::fail(status, sink))) }
 }
 
 /// Starts an operation that is never over unless it is cancelled.
@@ -49,10 +49,10 @@ pub unsafe extern "C" fn lh_testing_never_async(
     user_data: *mut c_void,
     op: *mut lh_op,
 ) -> i32 {
-    // SAFETY: the caller promises what the header asks for.
-    let then = unsafe { Then::new(on_loop, callback, user_data, op) };
     // SAFETY: the caller promises it, and NULL is allowed.
-    unsafe { enter(ptr::null_mut(), || start(then, |sink| Ok(Some(testing::never(None, sink))))) }
+    unsafe {
+        later(Then::new(on_loop, callback, user_data, op), ptr::null_mut(), || Ok(|sink| testing::never(None, sink)))
+    }
 }
 
 /// Starts an operation that is over at once.
@@ -66,8 +66,9 @@ pub unsafe extern "C" fn lh_testing_echo_async(
     user_data: *mut c_void,
     op: *mut lh_op,
 ) -> i32 {
-    // SAFETY: the caller promises what the header asks for.
-    let then = unsafe { Then::new(on_loop, callback, user_data, op) };
     // SAFETY: the caller promises it, and NULL is allowed.
-    unsafe { enter(ptr::null_mut(), || start(then, |sink| Ok(Some(testing::echo("echo".into(), sink))))) }
+    unsafe {
+        let then = Then::new(on_loop, callback, user_data, op);
+        later(then, ptr::null_mut(), || Ok(|sink| testing::echo("echo".into(), sink)))
+    }
 }

@@ -1,17 +1,46 @@
 //! Writes that take effect only while a lock is held.
 
-use std::{ffi::c_void, ptr};
+use std::ffi::c_void;
 
-use leasehold_bridge::Outcome;
+use leasehold_bridge::{OpId, Result, Sink};
 
 use crate::{
-    callbacks::{Then, lh_callback},
-    entry::{Out, block, bytes, enter, unexpected},
+    callbacks::{Then, later, lh_callback},
+    entry::{Out, block, brought, bytes, enter},
     error::lh_error,
-    guard::do_later,
-    handles::{guard as find, lh_guard, lh_loop, lh_op},
+    handles::{StandsFor, lh_guard, lh_loop, lh_op},
     txn::{Done, lh_committed, lh_txn_op, operations},
 };
+
+/// # Safety
+/// As [`bytes`].
+unsafe fn put(
+    guard: lh_guard,
+    key: *const u8,
+    key_len: usize,
+    value: *const u8,
+    value_len: usize,
+) -> Result<impl FnOnce(Sink) -> OpId> {
+    // SAFETY: the caller promises it.
+    let (key, value) = unsafe { (bytes(key, key_len, "key")?.to_vec(), bytes(value, value_len, "value")?.to_vec()) };
+    guard.ready(|guard, sink| guard.put(key, value, None, sink))
+}
+
+/// # Safety
+/// As [`bytes`].
+unsafe fn delete(guard: lh_guard, key: *const u8, key_len: usize) -> Result<impl FnOnce(Sink) -> OpId> {
+    // SAFETY: the caller promises it.
+    let key = unsafe { bytes(key, key_len, "key") }?.to_vec();
+    guard.ready(|guard, sink| guard.delete(key, None, sink))
+}
+
+/// # Safety
+/// As [`operations`].
+unsafe fn txn(guard: lh_guard, ops: *const lh_txn_op, count: usize) -> Result<impl FnOnce(Sink) -> OpId> {
+    // SAFETY: the caller promises it.
+    let ops = unsafe { operations(ops, count) }?;
+    guard.ready(|guard, sink| guard.txn(ops, None, sink))
+}
 
 /// Writes `value` under `key` (below the client's namespace) if the lock is still held, in one transaction with the check of
 /// the fencing token. `revision` may be NULL. LH_LOST: nothing was written. LH_DEADLINE_EXCEEDED or LH_UNAVAILABLE: it may
@@ -26,22 +55,14 @@ pub unsafe extern "C" fn lh_guard_put(
     revision: *mut i64,
     error: *mut lh_error,
 ) -> i32 {
-    let body = || {
-        // SAFETY: the caller promises what the header asks for.
-        let place = unsafe { Out::optional(revision) };
-        let guard = find(guard)?;
-        // SAFETY: as above.
-        let (key, value) =
-            unsafe { (bytes(key, key_len, "key")?.to_vec(), bytes(value, value_len, "value")?.to_vec()) };
-        match (block(|sink| guard.put(key, value, None, sink))?, place) {
-            (Outcome::Revision(revision), Some(place)) => place.set(revision),
-            (Outcome::Revision(_), None) => {}
-            (other, _) => return Err(unexpected(&other)),
-        }
-        Ok(())
-    };
-    // SAFETY: as above.
-    unsafe { enter(error, body) }
+    // SAFETY: the caller promises what the header asks for.
+    unsafe {
+        enter(error, || {
+            let place = Out::optional(revision);
+            place.set(brought!(block(put(guard, key, key_len, value, value_len)?)?, Revision));
+            Ok(())
+        })
+    }
 }
 
 /// Starts lh_guard_put; the callback receives result->revision. Key and value are copied.
@@ -59,14 +80,7 @@ pub unsafe extern "C" fn lh_guard_put_async(
     error: *mut lh_error,
 ) -> i32 {
     // SAFETY: the caller promises what the header asks for.
-    let then = unsafe { Then::new(on_loop, callback, user_data, op) };
-    // SAFETY: the caller promises what the header asks for.
-    unsafe {
-        do_later(guard, then, error, |guard, sink| {
-            let (key, value) = (bytes(key, key_len, "key")?.to_vec(), bytes(value, value_len, "value")?.to_vec());
-            Ok(guard.put(key, value, None, sink))
-        })
-    }
+    unsafe { later(Then::new(on_loop, callback, user_data, op), error, || put(guard, key, key_len, value, value_len)) }
 }
 
 /// Deletes `key` (below the client's namespace) if the lock is still held. `existed` may be NULL. Statuses as lh_guard_put.
@@ -78,21 +92,14 @@ pub unsafe extern "C" fn lh_guard_delete(
     existed: *mut bool,
     error: *mut lh_error,
 ) -> i32 {
-    let body = || {
-        // SAFETY: the caller promises what the header asks for.
-        let place = unsafe { Out::optional(existed) };
-        let guard = find(guard)?;
-        // SAFETY: as above.
-        let key = unsafe { bytes(key, key_len, "key") }?.to_vec();
-        match (block(|sink| guard.delete(key, None, sink))?, place) {
-            (Outcome::Flag(existed), Some(place)) => place.set(existed),
-            (Outcome::Flag(_), None) => {}
-            (other, _) => return Err(unexpected(&other)),
-        }
-        Ok(())
-    };
-    // SAFETY: as above.
-    unsafe { enter(error, body) }
+    // SAFETY: the caller promises what the header asks for.
+    unsafe {
+        enter(error, || {
+            let place = Out::optional(existed);
+            place.set(brought!(block(delete(guard, key, key_len)?)?, Flag));
+            Ok(())
+        })
+    }
 }
 
 /// Starts lh_guard_delete; the callback receives result->existed.
@@ -108,14 +115,7 @@ pub unsafe extern "C" fn lh_guard_delete_async(
     error: *mut lh_error,
 ) -> i32 {
     // SAFETY: the caller promises what the header asks for.
-    let then = unsafe { Then::new(on_loop, callback, user_data, op) };
-    // SAFETY: the caller promises what the header asks for.
-    unsafe {
-        do_later(guard, then, error, |guard, sink| {
-            let key = bytes(key, key_len, "key")?.to_vec();
-            Ok(guard.delete(key, None, sink))
-        })
-    }
+    unsafe { later(Then::new(on_loop, callback, user_data, op), error, || delete(guard, key, key_len)) }
 }
 
 /// Reads and writes in one transaction that takes effect only if the lock is still held; etcd allows 128 operations by
@@ -128,24 +128,15 @@ pub unsafe extern "C" fn lh_guard_txn(
     committed: *mut *mut lh_committed,
     error: *mut lh_error,
 ) -> i32 {
-    let body = || {
-        if !committed.is_null() {
-            // SAFETY: the caller promises what the header asks for.
-            unsafe { committed.write(ptr::null_mut()) };
-        }
-        let guard = find(guard)?;
-        // SAFETY: as above.
-        let ops = unsafe { operations(ops, count) }?;
-        match block(|sink| guard.txn(ops, None, sink))? {
-            Outcome::Committed(_) if committed.is_null() => {}
-            // SAFETY: as above.
-            Outcome::Committed(done) => unsafe { committed.write(Done::new(done).into_c()) },
-            other => return Err(unexpected(&other)),
-        }
-        Ok(())
-    };
-    // SAFETY: as above.
-    unsafe { enter(error, body) }
+    // SAFETY: the caller promises what the header asks for.
+    unsafe {
+        enter(error, || {
+            let place = Out::optional(committed);
+            let done = brought!(block(txn(guard, ops, count)?)?, Committed);
+            place.set_with(|| Done::new(done).into_c());
+            Ok(())
+        })
+    }
 }
 
 /// Starts lh_guard_txn; the callback receives result->committed. Keys and values are copied.
@@ -161,7 +152,5 @@ pub unsafe extern "C" fn lh_guard_txn_async(
     error: *mut lh_error,
 ) -> i32 {
     // SAFETY: the caller promises what the header asks for.
-    let then = unsafe { Then::new(on_loop, callback, user_data, op) };
-    // SAFETY: the caller promises what the header asks for.
-    unsafe { do_later(guard, then, error, |guard, sink| Ok(guard.txn(operations(ops, count)?, None, sink))) }
+    unsafe { later(Then::new(on_loop, callback, user_data, op), error, || txn(guard, ops, count)) }
 }
