@@ -8,7 +8,8 @@
 //   }                                            // released here, in the background
 //   if (auto guard = client.try_acquire("/lock/other")) { … }
 //
-// A call that fails throws leasehold::error. An exception must not leave a callback (on_lost): that ends the process.
+// A call that fails throws leasehold::error. An exception must not leave a callback (on_lost, on_state): that ends the
+// process. What is not here, such as the log, is as easily had from leasehold.h.
 
 #ifndef LEASEHOLD_HPP
 #define LEASEHOLD_HPP
@@ -19,6 +20,7 @@
 #include <cstdint>
 #include <functional>
 #include <future>
+#include <initializer_list>
 #include <memory>
 #include <optional>
 #include <stdexcept>
@@ -60,6 +62,21 @@ inline void check(std::int32_t status) {
         throw error(status, 0, lh_strerror(status));
 }
 
+/// Calls a function of C, whose last parameter is the error.
+template <typename Function, typename... Arguments> void call(Function function, Arguments... arguments) {
+    lh_error wrong;
+    check(function(arguments..., &wrong), wrong);
+}
+
+/// Starts an asynchronous operation of C. From then on its callback owns what it is given.
+template <typename Owned, typename Function, typename... Arguments>
+lh_op start(std::unique_ptr<Owned> owned, lh_callback callback, Function function, Arguments... arguments) {
+    lh_op op;
+    call(function, arguments..., LH_CALLBACK_THREAD, callback, owned.get(), &op);
+    owned.release();
+    return op;
+}
+
 inline const std::uint8_t *bytes(std::string_view text) { return reinterpret_cast<const std::uint8_t *>(text.data()); }
 
 inline std::string text(const char *from) { return from ? from : ""; }
@@ -75,6 +92,26 @@ std::string copied(std::int32_t (*copy)(Handle, char *, std::size_t, std::size_t
 }
 
 } // namespace detail
+
+/// The steps of guard::txn. They point to key and value, so write them into that call.
+namespace op {
+inline lh_txn_op put(std::string_view key, std::string_view value) {
+    return {LH_TXN_PUT, detail::bytes(key), key.size(), detail::bytes(value), value.size()};
+}
+inline lh_txn_op erase(std::string_view key) { return {LH_TXN_DELETE, detail::bytes(key), key.size(), nullptr, 0}; }
+/// Reads, after the writes that come before it.
+inline lh_txn_op get(std::string_view key) { return {LH_TXN_GET, detail::bytes(key), key.size(), nullptr, 0}; }
+} // namespace op
+
+/// What a transaction did.
+struct committed {
+    /// The revision of etcd after it; if it wrote, the revision of its writes.
+    std::int64_t revision = 0;
+    /// How many keys were deleted.
+    std::int64_t deleted = 0;
+    /// What it read, in the order of the reads; nothing for a key that did not exist.
+    std::vector<std::optional<std::string>> values;
+};
 
 /// A lock that is held: move-only. Destroyed without release() it is released in the background.
 class guard {
@@ -94,10 +131,7 @@ public:
     }
 
     /// Releases and waits until etcd has confirmed it. Throws LH_LOST if the lock was lost before.
-    void release() {
-        lh_error wrong;
-        detail::check(lh_guard_release(handle_, &wrong), wrong);
-    }
+    void release() { detail::call(lh_guard_release, handle_); }
 
     /// The fencing token: send it along with every write that the lock protects.
     std::int64_t token() const { return ask<std::int64_t>(lh_guard_token); }
@@ -117,41 +151,45 @@ public:
     std::string lease() const { return detail::copied(lh_guard_lease, handle_); }
 
     /// Makes the hold last at least this long from now, and waits for etcd's word on it.
-    void extend(milliseconds ttl) {
-        lh_error wrong;
-        detail::check(lh_guard_extend(handle_, ttl.count(), &wrong), wrong);
-    }
+    void extend(milliseconds ttl) { detail::call(lh_guard_extend, handle_, ttl.count()); }
 
     /// Writes `value` under `key` if the lock is still held; returns the revision of the write.
     std::int64_t put(std::string_view key, std::string_view value) {
-        lh_error wrong;
         std::int64_t revision = 0;
-        detail::check(lh_guard_put(handle_, detail::bytes(key), key.size(), detail::bytes(value), value.size(), &revision,
-                                   &wrong),
-                      wrong);
+        detail::call(lh_guard_put, handle_, detail::bytes(key), key.size(), detail::bytes(value), value.size(), &revision);
         return revision;
     }
 
     /// Deletes `key` if the lock is still held; returns whether it existed.
     bool erase(std::string_view key) {
-        lh_error wrong;
         bool existed = false;
-        detail::check(lh_guard_delete(handle_, detail::bytes(key), key.size(), &existed, &wrong), wrong);
+        detail::call(lh_guard_delete, handle_, detail::bytes(key), key.size(), &existed);
         return existed;
+    }
+
+    /// Reads and writes in one transaction that takes effect only if the lock is still held:
+    /// guard.txn({op::put("/a", "1"), op::get("/b")}).
+    committed txn(std::initializer_list<lh_txn_op> steps) {
+        lh_committed *done = nullptr;
+        detail::call(lh_guard_txn, handle_, steps.begin(), steps.size(), &done);
+        std::unique_ptr<lh_committed, void (*)(lh_committed *)> owned(done, lh_committed_free);
+        committed copy{done->revision, done->deleted, {}};
+        for (std::size_t i = 0; i < done->count; i++) {
+            const lh_value &value = done->values[i];
+            copy.values.push_back(value.found ? std::optional(std::string(value.data, value.data + value.len)) : std::nullopt);
+        }
+        return copy;
     }
 
     /// Calls `told` with a number of lh_reason when the lock is lost, on the thread lh-callback. It must not throw.
     void on_lost(std::function<void(std::int32_t)> told) {
         using function = std::function<void(std::int32_t)>;
-        auto kept = std::make_unique<function>(std::move(told));
-        lh_error wrong;
         auto call = [](void *user_data, const lh_result *result) {
             std::unique_ptr<function> owned(static_cast<function *>(user_data));
             if (result->reason != 0)
                 (*owned)(result->reason);
         };
-        detail::check(lh_guard_on_lost(handle_, LH_CALLBACK_THREAD, call, kept.get(), nullptr, &wrong), wrong);
-        kept.release(); // the callback's from now on
+        detail::start(std::make_unique<function>(std::move(told)), call, lh_guard_on_lost, handle_);
     }
 
     /// The handle of C, which stays this object's.
@@ -227,8 +265,7 @@ public:
         opts.key_file = text(options.key_file);
         opts.connect_timeout_ms = millis(options.connect_timeout);
         opts.request_timeout_ms = millis(options.request_timeout);
-        lh_error wrong;
-        detail::check(lh_client_open(url.c_str(), &opts, &handle_, &wrong), wrong);
+        detail::call(lh_client_open, url.c_str(), &opts, &handle_);
     }
     client(client &&other) noexcept : handle_(std::exchange(other.handle_, lh_client{0})) {}
     client &operator=(client &&other) noexcept {
@@ -245,9 +282,8 @@ public:
     /// Waits until the lock is ours, for as long as it takes.
     guard acquire(const std::string &name, const acquire_options &options = {}) {
         auto opts = c_options(options, -1);
-        lh_error wrong;
         lh_guard won;
-        detail::check(lh_acquire(handle_, name.c_str(), &opts, &won, &wrong), wrong);
+        detail::call(lh_acquire, handle_, name.c_str(), &opts, &won);
         return guard(won);
     }
 
@@ -281,19 +317,14 @@ public:
             else
                 owned->set_exception(std::make_exception_ptr(error(result->status, result->reason, result->message)));
         };
-        lh_error wrong;
-        detail::check(lh_acquire_async(handle_, name.c_str(), &opts, LH_CALLBACK_THREAD, done, promise.get(), nullptr,
-                                       &wrong),
-                      wrong);
-        promise.release(); // the callback's from now on
+        detail::start(std::move(promise), done, lh_acquire_async, handle_, name.c_str(), &opts);
         return future;
     }
 
     /// Everybody in the queue of a lock, the holder first.
     std::vector<contender> queue(const std::string &name) {
-        lh_error wrong;
         lh_contenders *list = nullptr;
-        detail::check(lh_client_queue(handle_, name.c_str(), &list, &wrong), wrong);
+        detail::call(lh_client_queue, handle_, name.c_str(), &list);
         std::unique_ptr<lh_contenders, void (*)(lh_contenders *)> owned(list, lh_contenders_free);
         std::vector<contender> found;
         for (std::size_t i = 0; i < list->count; i++) {
@@ -315,21 +346,28 @@ public:
 
     /// Takes the lock away from the contender with this token: for operators.
     void force_release(const std::string &name, std::int64_t token) {
-        lh_error wrong;
-        detail::check(lh_client_force_release(handle_, name.c_str(), token, &wrong), wrong);
+        detail::call(lh_client_force_release, handle_, name.c_str(), token);
+    }
+
+    /// Calls `told` with every change of the session's state, and the reason of a loss, on the thread lh-callback, until
+    /// the client is closed or the operation that is returned here is given to lh_op_cancel. It must not throw.
+    lh_op on_state(std::function<void(lh_state, std::int32_t)> told) {
+        using function = std::function<void(lh_state, std::int32_t)>;
+        auto call = [](void *user_data, const lh_result *result) {
+            auto *kept = static_cast<function *>(user_data);
+            if (result->state != 0)
+                (*kept)(static_cast<lh_state>(result->state), result->reason);
+            if (result->is_last)
+                delete kept;
+        };
+        return detail::start(std::make_unique<function>(std::move(told)), call, lh_client_on_state, handle_);
     }
 
     /// Asks etcd for a sign of life.
-    void ping() {
-        lh_error wrong;
-        detail::check(lh_client_ping(handle_, &wrong), wrong);
-    }
+    void ping() { detail::call(lh_client_ping, handle_); }
 
     /// Releases everything and ends the client; what comes later throws LH_CLOSED.
-    void close() {
-        lh_error wrong;
-        detail::check(lh_client_close(handle_, &wrong), wrong);
-    }
+    void close() { detail::call(lh_client_close, handle_); }
 
     /// Who it says it is in the queue.
     std::string identity() const { return detail::copied(lh_client_identity, handle_); }

@@ -84,6 +84,43 @@ static void waiting_can_be_left_and_ended() {
     CHECK(c.acquire_for("/w", 5s));
 }
 
+static void a_transaction_reads_and_writes() {
+    client c(MEMORY);
+    guard held = c.acquire("/w");
+    const std::string binary("a\0b", 3);
+    namespace op = leasehold::op;
+    auto first = held.txn({op::put("/x", binary), op::put("/y", ""), op::get("/x"), op::get("/y"), op::get("/z")});
+    CHECK(first.revision > held.token() && first.deleted == 0 && first.values.size() == 3);
+    CHECK(first.values[0] == binary && first.values[1] == "" && first.values[2] == std::nullopt);
+    auto second = held.txn({op::erase("/x"), op::erase("/z"), op::get("/x")});
+    CHECK(second.deleted == 1 && second.values.size() == 1 && !second.values[0]);
+    held.release();
+    CHECK(code_of([&] { held.txn({op::put("/x", "")}); }) == LH_NOT_HELD);
+}
+
+static void states_are_told_until_the_end() {
+    std::atomic<int> calls{0}, last{0}, reason{0};
+    auto alive = std::make_shared<int>();
+    std::weak_ptr<int> watched = alive;
+    {
+        client c(MEMORY);
+        c.on_state([&, alive = std::move(alive)](lh_state state, std::int32_t why) { last = state, reason = why; });
+        c.acquire("/w");
+        CHECK(!watched.expired());
+        c.close();
+        EVENTUALLY(last == LH_STATE_LOST && reason == LH_LOST_CLIENT_CLOSED);
+    }
+    EVENTUALLY(watched.expired()); // nobody tells any more
+    client other(MEMORY);
+    calls = 0;
+    lh_op op = other.on_state([&](lh_state, std::int32_t) { calls++; });
+    OK(lh_op_cancel(op));
+    EVENTUALLY(live().operations == 0);
+    other.acquire("/w");
+    other.close();
+    CHECK(calls == 0);
+}
+
 static void losses_are_told_once_and_only_losses() {
     std::atomic<int> told{0};
     {
@@ -104,6 +141,8 @@ int main() {
     guards_release_themselves();
     errors_are_exceptions();
     waiting_can_be_left_and_ended();
+    a_transaction_reads_and_writes();
+    states_are_told_until_the_end();
     losses_are_told_once_and_only_losses();
     return 0;
 }
