@@ -24,6 +24,9 @@
  * Options    A struct with `size` first, to be set to its sizeof; what is left 0 or NULL is the default. NULL stands for
  *            all defaults. The library reads the struct during the call only.
  * Times      Milliseconds. As with poll(2), a wait of less than 0 is for ever, and 0 does not wait.
+ * Waiting    Only lh_acquire waits for others; opts->cancel ends that from another thread. The other blocking calls ask
+ *            etcd and end by themselves: as a rule within the client's request_timeout_ms, a release within 5000. Who
+ *            may want to give one up earlier starts its form ..._async, which lh_op_cancel ends.
  * Text       UTF-8 that ends with NUL; keys and values of writes are bytes with a length.
  * Threads    The first operation starts the thread lh-io-0, which talks to etcd and never runs your code. Callbacks run
  *            on the thread lh-callback, or in your own lh_dispatch. Opening a client starts no thread.
