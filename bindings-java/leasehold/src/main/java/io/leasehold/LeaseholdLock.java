@@ -134,8 +134,7 @@ public final class LeaseholdLock implements Lock {
     }
 
     /**
-     * Waits for the lock for at most {@code limit}; like {@link #acquire(Duration)}, but not getting it is no error, be it
-     * because it was taken or because etcd did not answer within so short a limit.
+     * Waits for the lock for at most {@code limit}; like {@link #acquire(Duration)}, but not getting it is no error.
      *
      * @param limit not negative; zero is a try
      * @return the guard, or empty
@@ -148,7 +147,7 @@ public final class LeaseholdLock implements Lock {
         if (wait != 0) {
             refuseDeadlock();
         }
-        return guardInTime(wait, ttl, renew);
+        return guardIfAny(System.nanoTime(), waitInterruptibly(wait, ttl, renew));
     }
 
     /**
@@ -187,11 +186,9 @@ public final class LeaseholdLock implements Lock {
      * @return the guard, or empty, to come
      */
     public CompletableFuture<Optional<Guard>> tryAcquireAsync(Duration limit) {
-        long begun = System.nanoTime();
         CompletableFuture<Guard> acquired = acquireAsync(limit);
         CompletableFuture<Optional<Guard>> tried = acquired.handle((guard, error) -> {
-            if (error instanceof NotAcquiredException
-                    || error instanceof DeadlineExceededException && isOver(begun, Spans.wait(limit))) {
+            if (error instanceof NotAcquiredException) {
                 return Optional.empty();
             }
             if (error != null) {
@@ -448,7 +445,7 @@ public final class LeaseholdLock implements Lock {
         if (Thread.interrupted()) {
             throw new InterruptedException();
         }
-        return reenter() || hold(guardInTime(Spans.wait(wait), ttl, renew));
+        return reenter() || hold(guardIfAny(System.nanoTime(), waitInterruptibly(Spans.wait(wait), ttl, renew)));
     }
 
     private Guard guard(long begun, Completion completion) {
@@ -465,21 +462,6 @@ public final class LeaseholdLock implements Lock {
             return Optional.empty();
         }
         return Optional.of(guard(begun, completion));
-    }
-
-    private Optional<Guard> guardInTime(long wait, @Nullable Duration ttl, boolean renew) throws InterruptedException {
-        long begun = System.nanoTime();
-        Completion completion = waitInterruptibly(wait, ttl, renew);
-        if (completion.is(ErrorCode.DEADLINE_EXCEEDED) && isOver(begun, wait)) {
-            client.listeners().failed(name, begun, ErrorCode.NOT_ACQUIRED);
-            return Optional.empty();
-        }
-        return guardIfAny(begun, completion);
-    }
-
-    /** Whether a wait limit has passed. Then it is the answer, even if etcd has not said who holds the lock. */
-    private static boolean isOver(long begun, long wait) {
-        return wait > 0 && System.nanoTime() - begun >= TimeUnit.MILLISECONDS.toNanos(wait);
     }
 
     private Guard newGuard(long begun, Completion completion) {
