@@ -43,7 +43,7 @@ pub fn take<'local>(
     env: &mut Env<'local>,
     queue: &Queue,
     numbers: &JLongArray<'local>,
-    objects: &JObjectArray<'local, JObject<'local>>,
+    objects: &JObjectArray<'local>,
 ) -> Result<i32, Failure> {
     let most = numbers.len(env)? / NUMBERS;
     let Some(completions) = queue.take(most, PATIENCE) else { return Ok(-1) };
@@ -65,7 +65,7 @@ pub fn write<'local>(
     env: &mut Env<'local>,
     result: Result<Outcome, Error>,
     numbers: &JLongArray<'local>,
-    objects: &JObjectArray<'local, JObject<'local>>,
+    objects: &JObjectArray<'local>,
 ) -> Result<(), Failure> {
     let [kind, a, b, c] = outcome(env, result, objects, 0)?;
     Ok(numbers.set_region(env, 0, &[0, 1, kind, a, b, c])?)
@@ -75,7 +75,7 @@ pub fn write<'local>(
 fn outcome<'local>(
     env: &mut Env<'local>,
     result: Result<Outcome, Error>,
-    objects: &JObjectArray<'_, JObject<'_>>,
+    objects: &JObjectArray<'_>,
     at: usize,
 ) -> Result<[i64; 4], Failure> {
     let text = |env: &mut Env<'local>, index: usize, text: &str| -> Result<(), Failure> {

@@ -4,6 +4,9 @@
 //! brings goes into a completion queue that Java's dispatcher thread drains (`completions`). No thread of ours is ever
 //! attached to the JVM: it would keep the JVM alive, and Java code could stop renewals.
 
+#[macro_use]
+mod entries;
+mod arguments;
 mod calls;
 mod completions;
 mod failure;
