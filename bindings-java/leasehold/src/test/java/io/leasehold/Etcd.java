@@ -11,6 +11,7 @@ import java.nio.file.Path;
 import java.time.Duration;
 import java.util.concurrent.atomic.AtomicLong;
 import java.util.function.BooleanSupplier;
+import org.awaitility.Awaitility;
 
 /** A real etcd on loopback, from the project's harness. It ends with this process at the latest. */
 final class Etcd implements AutoCloseable {
@@ -92,14 +93,13 @@ final class Etcd implements AutoCloseable {
         return "/java/" + ProcessHandle.current().pid() + "/" + NAMES.incrementAndGet();
     }
 
-    /** Waits for a condition. */
-    static void until(String what, BooleanSupplier condition) throws InterruptedException {
-        long deadline = System.nanoTime() + PATIENCE.toNanos();
-        while (!condition.getAsBoolean()) {
-            if (System.nanoTime() > deadline) {
-                throw new AssertionError("waited in vain until " + what);
-            }
-            Thread.sleep(5);
-        }
+    /** Waits for a condition, which the same thread asks: what it holds is its own. */
+    static void until(String what, BooleanSupplier condition) {
+        Awaitility.await(what)
+                .pollInSameThread()
+                .pollDelay(Duration.ZERO)
+                .pollInterval(Duration.ofMillis(5))
+                .atMost(PATIENCE)
+                .until(condition::getAsBoolean);
     }
 }
