@@ -6,10 +6,8 @@ import java.time.Duration;
 import java.util.ArrayList;
 import java.util.Collection;
 import java.util.List;
-import java.util.Map;
 import java.util.Objects;
 import java.util.concurrent.CompletableFuture;
-import java.util.concurrent.ConcurrentHashMap;
 import java.util.concurrent.Executor;
 import java.util.concurrent.atomic.AtomicBoolean;
 import java.util.function.Consumer;
@@ -33,8 +31,7 @@ public final class LeaseholdClient implements AutoCloseable {
     private final Executor executor;
     private final Listeners listeners;
     private final State state;
-    /** What threads hold through {@link LeaseholdLock#lock}. Each thread touches its own entries only. */
-    private final Map<ThreadHold.Key, ThreadHold> threadHolds = new ConcurrentHashMap<>();
+    private final ThreadHolds threadHolds = new ThreadHolds();
 
     private LeaseholdClient(Builder builder) {
         Native.check();
@@ -107,7 +104,7 @@ public final class LeaseholdClient implements AutoCloseable {
      * @return the lock
      */
     public LeaseholdLock lock(String name) {
-        return new LeaseholdLock(this, Objects.requireNonNull(name, "name"), null, true, true);
+        return new LeaseholdLock(new Acquire(this, Objects.requireNonNull(name, "name"), null, true, true));
     }
 
     /**
@@ -202,7 +199,7 @@ public final class LeaseholdClient implements AutoCloseable {
         return listeners;
     }
 
-    Map<ThreadHold.Key, ThreadHold> threadHolds() {
+    ThreadHolds threadHolds() {
         return threadHolds;
     }
 

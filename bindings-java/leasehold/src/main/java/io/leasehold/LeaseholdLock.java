@@ -8,7 +8,6 @@ import java.util.concurrent.CompletableFuture;
 import java.util.concurrent.TimeUnit;
 import java.util.concurrent.locks.Condition;
 import java.util.concurrent.locks.Lock;
-import java.util.function.LongSupplier;
 import org.jspecify.annotations.Nullable;
 
 /**
@@ -35,16 +34,12 @@ import org.jspecify.annotations.Nullable;
 public final class LeaseholdLock implements Lock {
     private final LeaseholdClient client;
     private final String name;
-    private final @Nullable Duration ttl;
-    private final boolean renew;
-    private final boolean requeue;
+    private final Acquire acquire;
 
-    LeaseholdLock(LeaseholdClient client, String name, @Nullable Duration ttl, boolean renew, boolean requeue) {
-        this.client = client;
-        this.name = name;
-        this.ttl = ttl;
-        this.renew = renew;
-        this.requeue = requeue;
+    LeaseholdLock(Acquire acquire) {
+        client = acquire.client();
+        name = acquire.name();
+        this.acquire = acquire;
     }
 
     /**
@@ -66,7 +61,7 @@ public final class LeaseholdLock implements Lock {
      * @return a lock with this option
      */
     public LeaseholdLock withTtl(Duration ttl) {
-        return new LeaseholdLock(client, name, Objects.requireNonNull(ttl, "ttl"), renew, requeue);
+        return new LeaseholdLock(acquire.withTtl(Objects.requireNonNull(ttl, "ttl")));
     }
 
     /**
@@ -77,7 +72,7 @@ public final class LeaseholdLock implements Lock {
      * @return a lock with this option
      */
     public LeaseholdLock withRenew(boolean renew) {
-        return new LeaseholdLock(client, name, ttl, renew, requeue);
+        return new LeaseholdLock(acquire.withRenew(renew));
     }
 
     /**
@@ -88,7 +83,7 @@ public final class LeaseholdLock implements Lock {
      * @return a lock with this option
      */
     public LeaseholdLock withRequeue(boolean requeue) {
-        return new LeaseholdLock(client, name, ttl, renew, requeue);
+        return new LeaseholdLock(acquire.withRequeue(requeue));
     }
 
     // --- guards ---
@@ -104,7 +99,7 @@ public final class LeaseholdLock implements Lock {
      */
     public Guard acquire() throws InterruptedException {
         refuseDeadlock();
-        return guard(System.nanoTime(), waitInterruptibly(Spans.NONE, ttl, renew));
+        return acquire.awaitOrCancel(Spans.NONE).guard();
     }
 
     /**
@@ -120,7 +115,7 @@ public final class LeaseholdLock implements Lock {
      */
     public Guard acquire(Duration limit) throws InterruptedException {
         refuseDeadlock();
-        return guard(System.nanoTime(), waitInterruptibly(Spans.wait(limit), ttl, renew));
+        return acquire.awaitOrCancel(Spans.wait(limit)).guard();
     }
 
     /**
@@ -130,7 +125,7 @@ public final class LeaseholdLock implements Lock {
      * @throws InterruptedException if the thread is interrupted while etcd is asked
      */
     public Optional<Guard> tryAcquire() throws InterruptedException {
-        return guardIfAny(System.nanoTime(), waitInterruptibly(0, ttl, renew));
+        return acquire.awaitOrCancel(0).guardIfAny();
     }
 
     /**
@@ -147,7 +142,7 @@ public final class LeaseholdLock implements Lock {
         if (wait != 0) {
             refuseDeadlock();
         }
-        return guardIfAny(System.nanoTime(), waitInterruptibly(wait, ttl, renew));
+        return acquire.awaitOrCancel(wait).guardIfAny();
     }
 
     /**
@@ -157,7 +152,7 @@ public final class LeaseholdLock implements Lock {
      * @return the guard to come; fails as {@link #acquire()} does
      */
     public CompletableFuture<Guard> acquireAsync() {
-        return startAsync(() -> Spans.NONE);
+        return acquire.async(() -> Spans.NONE);
     }
 
     /**
@@ -167,7 +162,7 @@ public final class LeaseholdLock implements Lock {
      * @return the guard to come; fails as {@link #acquire(Duration)} does
      */
     public CompletableFuture<Guard> acquireAsync(Duration limit) {
-        return startAsync(() -> Spans.wait(limit));
+        return acquire.async(() -> Spans.wait(limit));
     }
 
     /**
@@ -186,19 +181,7 @@ public final class LeaseholdLock implements Lock {
      * @return the guard, or empty, to come
      */
     public CompletableFuture<Optional<Guard>> tryAcquireAsync(Duration limit) {
-        CompletableFuture<Guard> acquired = acquireAsync(limit);
-        CompletableFuture<Optional<Guard>> tried = acquired.handle((guard, error) -> {
-            if (error instanceof NotAcquiredException) {
-                return Optional.empty();
-            }
-            if (error != null) {
-                throw (RuntimeException) error;
-            }
-            return Optional.of(guard);
-        });
-        // Whoever ends this one ends the acquire.
-        tried.whenComplete((guard, error) -> acquired.cancel(false));
-        return tried;
+        return acquire.tryAsync(() -> Spans.wait(limit));
     }
 
     // --- java.util.concurrent.locks.Lock ---
@@ -210,11 +193,9 @@ public final class LeaseholdLock implements Lock {
      */
     @Override
     public void lock() {
-        if (reenter()) {
-            return;
+        if (!reenter()) {
+            hold(acquire.await(Spans.NONE).guard());
         }
-        long begun = System.nanoTime();
-        hold(guard(begun, wait(Spans.NONE, ttl, renew).await()));
     }
 
     /**
@@ -228,7 +209,7 @@ public final class LeaseholdLock implements Lock {
             throw new InterruptedException();
         }
         if (!reenter()) {
-            hold(guard(System.nanoTime(), waitInterruptibly(Spans.NONE, ttl, renew)));
+            hold(acquire.awaitOrCancel(Spans.NONE).guard());
         }
     }
 
@@ -240,11 +221,7 @@ public final class LeaseholdLock implements Lock {
      */
     @Override
     public boolean tryLock() {
-        if (reenter()) {
-            return true;
-        }
-        long begun = System.nanoTime();
-        return hold(guardIfAny(begun, wait(0, ttl, renew).await()));
+        return reenter() || hold(acquire.await(0).guardIfAny());
     }
 
     /**
@@ -257,7 +234,7 @@ public final class LeaseholdLock implements Lock {
      */
     @Override
     public boolean tryLock(long time, TimeUnit unit) throws InterruptedException {
-        return tryLock(span(time, unit), ttl, renew);
+        return tryLock(acquire, span(time, unit));
     }
 
     /**
@@ -271,9 +248,9 @@ public final class LeaseholdLock implements Lock {
      * @throws InterruptedException if the thread is interrupted
      */
     public boolean tryLock(long wait, long lease, TimeUnit unit) throws InterruptedException {
-        return lease == -1
-                ? tryLock(span(wait, unit), ttl, renew)
-                : tryLock(span(wait, unit), Duration.of(lease, unit.toChronoUnit()), false);
+        Acquire limited =
+                lease == -1 ? acquire : acquire.withTtl(Duration.of(lease, unit.toChronoUnit())).withRenew(false);
+        return tryLock(limited, span(wait, unit));
     }
 
     /**
@@ -287,16 +264,7 @@ public final class LeaseholdLock implements Lock {
      */
     @Override
     public void unlock() {
-        ThreadHold hold = threadHold();
-        if (hold == null) {
-            throw new IllegalMonitorStateException("the lock \"" + name + "\" is not held by the thread "
-                    + Thread.currentThread().getName() + "; a guard is released with Guard.close()");
-        }
-        hold.count--;
-        if (hold.count == 0) {
-            client.threadHolds().remove(key());
-            hold.guard.close();
-        }
+        client.threadHolds().leave(name);
     }
 
     /**
@@ -315,8 +283,7 @@ public final class LeaseholdLock implements Lock {
      * @return whether it is certainly held
      */
     public boolean isHeldByCurrentThread() {
-        ThreadHold hold = threadHold();
-        return hold != null && hold.guard.held();
+        return heldByCurrentThread().filter(Guard::held).isPresent();
     }
 
     /**
@@ -325,8 +292,7 @@ public final class LeaseholdLock implements Lock {
      * @return the number of holds through {@link #lock}
      */
     public int getHoldCount() {
-        ThreadHold hold = threadHold();
-        return hold == null ? 0 : hold.count;
+        return client.threadHolds().count(name);
     }
 
     /**
@@ -335,8 +301,7 @@ public final class LeaseholdLock implements Lock {
      * @return the guard, or empty if this thread holds nothing. Closing it would release the lock under the thread.
      */
     public Optional<Guard> heldByCurrentThread() {
-        ThreadHold hold = threadHold();
-        return hold == null ? Optional.empty() : Optional.of(hold.guard);
+        return client.threadHolds().guard(name);
     }
 
     // --- for operators ---
@@ -402,88 +367,19 @@ public final class LeaseholdLock implements Lock {
         return Native.clientQueue(client.handle(), name, queue, tag);
     }
 
-    private long start(long wait, @Nullable Duration ttl, boolean renew, long queue, long tag) {
-        long millis = Spans.millisIfAny(ttl, "the TTL");
-        return Native.clientAcquire(client.handle(), name, wait, millis, renew, requeue, queue, tag);
-    }
-
-    private Waiter wait(long wait, @Nullable Duration ttl, boolean renew) {
-        return client.wait((queue, tag) -> start(wait, ttl, renew, queue, tag));
-    }
-
-    private Completion waitInterruptibly(long wait, @Nullable Duration ttl, boolean renew) throws InterruptedException {
+    private boolean tryLock(Acquire limited, Duration wait) throws InterruptedException {
         if (Thread.interrupted()) {
             throw new InterruptedException();
         }
-        long begun = System.nanoTime();
-        try {
-            return wait(wait, ttl, renew).awaitOrCancel();
-        } catch (InterruptedException interrupted) {
-            client.listeners().failed(name, begun, ErrorCode.CANCELLED);
-            throw interrupted;
-        }
+        return reenter() || hold(limited.awaitOrCancel(Spans.wait(wait)).guardIfAny());
     }
 
-    /** The limit is read by the operation: a bad one fails the future, like everything else. */
-    private CompletableFuture<Guard> startAsync(LongSupplier wait) {
-        long begun = System.nanoTime();
-        CompletableFuture<Guard> acquired = client.async(
-                (queue, tag) -> start(wait.getAsLong(), ttl, renew, queue, tag),
-                completion -> newGuard(begun, completion));
-        if (!client.listeners().isEmpty()) {
-            acquired.whenComplete((guard, error) -> {
-                if (error != null) {
-                    ErrorCode code = error instanceof LeaseholdException failure ? failure.code() : ErrorCode.CANCELLED;
-                    client.listeners().failed(name, begun, code);
-                }
-            });
-        }
-        return acquired;
-    }
-
-    private boolean tryLock(Duration wait, @Nullable Duration ttl, boolean renew) throws InterruptedException {
-        if (Thread.interrupted()) {
-            throw new InterruptedException();
-        }
-        return reenter() || hold(guardIfAny(System.nanoTime(), waitInterruptibly(Spans.wait(wait), ttl, renew)));
-    }
-
-    private Guard guard(long begun, Completion completion) {
-        if (completion.isFailure()) {
-            client.listeners().failed(name, begun, ErrorCode.of((int) completion.a()));
-            throw completion.failure();
-        }
-        return newGuard(begun, completion);
-    }
-
-    private Optional<Guard> guardIfAny(long begun, Completion completion) {
-        if (completion.is(ErrorCode.NOT_ACQUIRED)) {
-            client.listeners().failed(name, begun, ErrorCode.NOT_ACQUIRED);
-            return Optional.empty();
-        }
-        return Optional.of(guard(begun, completion));
-    }
-
-    private Guard newGuard(long begun, Completion completion) {
-        return new Guard(client, name, completion, begun);
-    }
-
-    /** Counts one more hold if this thread holds the lock. */
     private boolean reenter() {
-        ThreadHold hold = threadHold();
-        if (hold == null) {
-            return false;
-        }
-        if (!hold.guard.held()) {
-            // It is lost, and stays lost: any operation tells why, without asking etcd.
-            hold.guard.extend(Duration.ofSeconds(2));
-        }
-        hold.count++;
-        return true;
+        return client.threadHolds().reenter(name);
     }
 
     private void hold(Guard guard) {
-        client.threadHolds().put(key(), new ThreadHold(guard));
+        client.threadHolds().enter(name, guard);
     }
 
     private boolean hold(Optional<Guard> guard) {
@@ -492,17 +388,9 @@ public final class LeaseholdLock implements Lock {
     }
 
     private void refuseDeadlock() {
-        if (threadHold() != null) {
+        if (client.threadHolds().count(name) > 0) {
             Native.wouldDeadlock(name);
         }
-    }
-
-    private @Nullable ThreadHold threadHold() {
-        return client.threadHolds().get(key());
-    }
-
-    private ThreadHold.Key key() {
-        return new ThreadHold.Key(name, Thread.currentThread());
     }
 
     /** A span as {@link Lock} has it: less than nothing is nothing. */

@@ -10,6 +10,7 @@ import static org.junit.jupiter.api.Assertions.assertTrue;
 import java.nio.charset.StandardCharsets;
 import java.time.Duration;
 import java.util.List;
+import java.util.Optional;
 import java.util.concurrent.CancellationException;
 import java.util.concurrent.CompletableFuture;
 import java.util.concurrent.CompletionException;
@@ -172,12 +173,15 @@ final class GuardTest {
         try (Guard guard = lock.acquire()) {
             assertTrue(guard.held());
             CompletableFuture<Guard> cancelled = lock.acquireAsync();
-            CompletableFuture<java.util.Optional<Guard>> tried = lock.tryAcquireAsync(Duration.ofMinutes(1));
+            CompletableFuture<Optional<Guard>> tried = lock.tryAcquireAsync(Duration.ofMinutes(1));
+            CompletableFuture<Optional<Guard>> inTime = lock.tryAcquireAsync(Duration.ofMinutes(1))
+                    .completeOnTimeout(Optional.empty(), 50, TimeUnit.MILLISECONDS);
             CompletableFuture<Guard> late = lock.acquireAsync().orTimeout(50, TimeUnit.MILLISECONDS);
             Etcd.until("they wait", () -> lock.queue().size() >= 3);
             assertTrue(cancelled.cancel(true));
             assertThrows(CancellationException.class, cancelled::join);
             assertTrue(tried.cancel(false));
+            assertTrue(inTime.get(10, TimeUnit.SECONDS).isEmpty());
             assertEquals(
                     TimeoutException.class,
                     assertThrows(CompletionException.class, late::join).getCause().getClass());
