@@ -371,13 +371,13 @@ public final class Guard implements AutoCloseable {
 
     /** What is said about a guard that nobody can reach any more. */
     private static final class Leak implements Runnable {
-        private final LeaseholdClient.State client;
+        private final ClientState client;
         private final long handle;
         private final String name;
         private final long token;
         volatile boolean isSettled;
 
-        Leak(LeaseholdClient.State client, long handle, String name, long token) {
+        Leak(ClientState client, long handle, String name, long token) {
             this.client = client;
             this.handle = handle;
             this.name = name;

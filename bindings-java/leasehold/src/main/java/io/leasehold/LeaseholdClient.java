@@ -9,7 +9,6 @@ import java.util.List;
 import java.util.Objects;
 import java.util.concurrent.CompletableFuture;
 import java.util.concurrent.Executor;
-import java.util.concurrent.atomic.AtomicBoolean;
 import java.util.function.Consumer;
 import java.util.function.Function;
 import org.jspecify.annotations.Nullable;
@@ -30,7 +29,7 @@ public final class LeaseholdClient implements AutoCloseable {
     private final long handle;
     private final Executor executor;
     private final Listeners listeners;
-    private final State state;
+    private final ClientState state;
     private final ThreadHolds threadHolds = new ThreadHolds();
 
     private LeaseholdClient(Builder builder) {
@@ -49,7 +48,7 @@ public final class LeaseholdClient implements AutoCloseable {
                 Spans.millisIfAny(builder.requestTimeout, "the request timeout"));
         executor = builder.executor;
         listeners = new Listeners(builder.listeners);
-        state = new State(handle, builder.url);
+        state = new ClientState(handle, builder.url);
         CLEANER.register(this, state);
     }
 
@@ -187,7 +186,7 @@ public final class LeaseholdClient implements AutoCloseable {
         return handle;
     }
 
-    State state() {
+    ClientState state() {
         return state;
     }
 
@@ -239,76 +238,6 @@ public final class LeaseholdClient implements AutoCloseable {
 
     private static @Nullable String text(@Nullable Path path) {
         return path == null ? null : path.toString();
-    }
-
-    /** What outlives the client object: frees the native one if it was closed, and complains if it was not. */
-    static final class State implements Runnable {
-        final String url;
-        volatile boolean isClosed;
-        private final long handle;
-        private final AtomicBoolean isPart = new AtomicBoolean();
-        private volatile @Nullable Dispatcher dispatcher;
-
-        State(long handle, String url) {
-            this.handle = handle;
-            this.url = url;
-        }
-
-        /** Keeps the dispatcher running from the first operation on. */
-        void join() {
-            if (!isPart.get() && !isClosed && isPart.compareAndSet(false, true)) {
-                dispatcher = Dispatcher.retain();
-            }
-        }
-
-        void leave() {
-            Dispatcher joined = dispatcher;
-            if (joined != null && isPart.compareAndSet(true, false)) {
-                joined.release();
-            }
-        }
-
-        @Override
-        public void run() {
-            if (isClosed || !isPart.get()) {
-                Native.clientFree(handle);
-            } else {
-                Logs.LOGGER.log(
-                        System.Logger.Level.WARNING,
-                        "a LeaseholdClient ({0}) was forgotten without close(): what it holds stays locked until this process ends",
-                        url);
-            }
-        }
-    }
-
-    /** A listener to the session's state. */
-    private static final class StateListener implements Receiver, Subscription {
-        private final Consumer<SessionState> listener;
-        private final Executor executor;
-        private volatile long operation;
-
-        StateListener(Consumer<SessionState> listener, Executor executor) {
-            this.listener = listener;
-            this.executor = executor;
-        }
-
-        @Override
-        public void started(long operation) {
-            this.operation = operation;
-        }
-
-        @Override
-        public void take(Completion completion) {
-            if (!completion.last()) {
-                SessionState state = SessionState.of(completion.a(), completion.b());
-                executor.execute(() -> listener.accept(state));
-            }
-        }
-
-        @Override
-        public void close() {
-            Native.cancel(operation);
-        }
     }
 
     /** Options of a client; {@link #build} checks them. What is not set has its default. */

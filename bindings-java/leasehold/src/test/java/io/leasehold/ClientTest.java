@@ -8,8 +8,10 @@ import static org.junit.jupiter.api.Assertions.assertTrue;
 import java.nio.file.Path;
 import java.time.Duration;
 import java.util.List;
+import java.util.concurrent.BrokenBarrierException;
 import java.util.concurrent.CompletableFuture;
 import java.util.concurrent.CopyOnWriteArrayList;
+import java.util.concurrent.CyclicBarrier;
 import java.util.concurrent.TimeUnit;
 import java.util.function.UnaryOperator;
 import java.util.logging.Handler;
@@ -96,6 +98,26 @@ final class ClientTest {
             CompletableFuture<LostReason> lost = client.lock("/x").acquire().lost();
             client.close();
             assertEquals(LostReason.CLIENT_CLOSED, lost.get(10, TimeUnit.SECONDS));
+        }
+        Etcd.until("no dispatcher runs", () -> dispatchers() == 0);
+    }
+
+    @Test
+    void theDispatcherEndsWhoeverUsesTheClientThatIsClosed() throws Exception {
+        for (int round = 0; round < 300; round++) {
+            LeaseholdClient client = LeaseholdClient.connect("memory://races");
+            CyclicBarrier start = new CyclicBarrier(2);
+            CompletableFuture<Void> used = CompletableFuture.runAsync(() -> {
+                try {
+                    start.await();
+                    client.ping();
+                } catch (ClientClosedException | InterruptedException | BrokenBarrierException closed) {
+                    // It came second.
+                }
+            });
+            start.await();
+            client.close();
+            used.get(10, TimeUnit.SECONDS);
         }
         Etcd.until("no dispatcher runs", () -> dispatchers() == 0);
     }
