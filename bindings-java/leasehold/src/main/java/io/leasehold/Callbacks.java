@@ -28,6 +28,17 @@ final class Callbacks {
         return thread;
     }
 
+    /** {@code executor}, or the default one for what it refuses once it is shut down: what is due is due all the same. */
+    static Executor orDefault(Executor executor) {
+        return task -> {
+            try {
+                executor.execute(task);
+            } catch (RejectedExecutionException shutDown) {
+                EXECUTOR.execute(task);
+            }
+        };
+    }
+
     /** Runs tasks one after the other on another executor: listeners hear things in the order in which they happened. */
     static Executor inOrder(Executor executor) {
         return new InOrder(executor);
@@ -51,11 +62,7 @@ final class Callbacks {
                 }
                 isRunning = true;
             }
-            try {
-                executor.execute(this);
-            } catch (RejectedExecutionException shutDown) {
-                EXECUTOR.execute(this);
-            }
+            executor.execute(this);
         }
 
         @Override

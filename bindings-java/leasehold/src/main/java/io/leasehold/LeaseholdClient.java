@@ -46,7 +46,7 @@ public final class LeaseholdClient implements AutoCloseable {
                 text(builder.keyFile),
                 Spans.millisIfAny(builder.connectTimeout, "the connect timeout"),
                 Spans.millisIfAny(builder.requestTimeout, "the request timeout"));
-        executor = builder.executor;
+        executor = Callbacks.orDefault(builder.executor);
         listeners = new Listeners(builder.listeners);
         state = new ClientState(handle, builder.url);
         CLEANER.register(this, state);

@@ -3,7 +3,6 @@ package io.leasehold;
 import java.util.List;
 import java.util.concurrent.CompletableFuture;
 import java.util.concurrent.Executor;
-import java.util.concurrent.RejectedExecutionException;
 import java.util.function.Function;
 import org.jspecify.annotations.Nullable;
 
@@ -47,12 +46,7 @@ final class Operation<T> extends CompletableFuture<T> implements Receiver {
     @Override
     public void take(Completion completion) {
         isAnswered = true;
-        try {
-            executor.execute(() -> answer(completion));
-        } catch (RejectedExecutionException shutDown) {
-            // The user's executor is gone; the answer is due all the same.
-            Callbacks.EXECUTOR.execute(() -> answer(completion));
-        }
+        executor.execute(() -> answer(completion));
     }
 
     private void answer(Completion completion) {

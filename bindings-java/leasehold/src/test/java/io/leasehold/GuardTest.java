@@ -204,8 +204,12 @@ final class GuardTest {
             assertEquals("mine", where.get(10, TimeUnit.SECONDS));
             waiting.get().close();
             executor.shutdown();
-            // Its answers arrive all the same.
-            own.lock(lock.name()).acquireAsync().get(10, TimeUnit.SECONDS).close();
+            // Its answers arrive all the same, and so does a loss.
+            Guard held = own.lock(lock.name()).acquireAsync().get(10, TimeUnit.SECONDS);
+            CompletableFuture<LostReason> lost = held.lost();
+            lose();
+            assertEquals(LostReason.KEY_DELETED, lost.get(10, TimeUnit.SECONDS));
+            assertThrows(LockLostException.class, held::close);
         }
     }
 
