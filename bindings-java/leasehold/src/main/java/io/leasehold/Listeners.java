@@ -32,7 +32,8 @@ final class Listeners {
         for (LockListener listener : all) {
             try {
                 event.accept(listener);
-            } catch (RuntimeException thrown) {
+            } catch (Throwable thrown) {
+                // An error, too: the lock that this tells of is held, and its owner must get it.
                 Logs.listenerFailed(thrown);
             }
         }

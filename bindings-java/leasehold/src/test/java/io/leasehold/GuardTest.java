@@ -14,12 +14,14 @@ import java.util.Optional;
 import java.util.concurrent.CancellationException;
 import java.util.concurrent.CompletableFuture;
 import java.util.concurrent.CompletionException;
+import java.util.concurrent.CopyOnWriteArrayList;
 import java.util.concurrent.ExecutionException;
 import java.util.concurrent.ExecutorService;
 import java.util.concurrent.Executors;
 import java.util.concurrent.TimeUnit;
 import java.util.concurrent.TimeoutException;
 import java.util.concurrent.atomic.AtomicReference;
+import org.jspecify.annotations.Nullable;
 import org.junit.jupiter.api.AfterEach;
 import org.junit.jupiter.api.Test;
 
@@ -211,6 +213,58 @@ final class GuardTest {
             assertEquals(LostReason.KEY_DELETED, lost.get(10, TimeUnit.SECONDS));
             assertThrows(LockLostException.class, held::close);
         }
+    }
+
+    @Test
+    void listenersAreToldWhateverOneOfThemDoes() throws Exception {
+        List<String> heard = new CopyOnWriteArrayList<>();
+        LockListener broken = new LockListener() {
+            @Override
+            public void acquired(String name, Duration waited) {
+                throw new NoClassDefFoundError("a class of the listener's");
+            }
+        };
+        LockListener listener = new LockListener() {
+            @Override
+            public void acquired(String name, Duration waited) {
+                heard.add("acquired");
+            }
+
+            @Override
+            public void failed(String name, Duration waited, ErrorCode code) {
+                heard.add("failed " + code);
+            }
+
+            @Override
+            public void ended(String name, Duration held, @Nullable LostReason lost) {
+                heard.add("ended " + lost);
+            }
+        };
+        try (LeaseholdClient own = LeaseholdClient.builder(Etcd.shared().endpoint)
+                .listener(broken)
+                .listener(listener)
+                .build()) {
+            LeaseholdLock told = own.lock(lock.name());
+            try (Guard guard = told.acquire()) {
+                assertTrue(guard.held());
+                assertTrue(told.tryAcquire().isEmpty());
+                assertTrue(told.tryAcquireAsync().get().isEmpty());
+                Etcd.until("the second failure is told", () -> heard.size() == 3);
+            }
+            Guard guard = told.acquireAsync().get();
+            lose();
+            Etcd.until("the loss is told", () -> heard.contains("ended KEY_DELETED"));
+            assertThrows(LockLostException.class, guard::close);
+        }
+        assertEquals(
+                List.of(
+                        "acquired",
+                        "failed NOT_ACQUIRED",
+                        "failed NOT_ACQUIRED",
+                        "ended null",
+                        "acquired",
+                        "ended KEY_DELETED"),
+                heard);
     }
 
     @Test
