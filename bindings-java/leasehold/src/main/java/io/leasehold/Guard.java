@@ -351,7 +351,7 @@ public final class Guard implements AutoCloseable {
         }
     }
 
-    private static byte[] bytes(String text) {
+    static byte[] bytes(String text) {
         return text.getBytes(StandardCharsets.UTF_8);
     }
 

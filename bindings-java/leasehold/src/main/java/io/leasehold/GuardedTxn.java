@@ -1,6 +1,5 @@
 package io.leasehold;
 
-import java.nio.charset.StandardCharsets;
 import java.util.ArrayList;
 import java.util.List;
 import java.util.concurrent.CompletableFuture;
@@ -44,7 +43,7 @@ public final class GuardedTxn {
      * @return this transaction
      */
     public GuardedTxn put(String key, String value) {
-        return put(bytes(key), bytes(value));
+        return put(Guard.bytes(key), Guard.bytes(value));
     }
 
     /**
@@ -65,7 +64,7 @@ public final class GuardedTxn {
      * @return this transaction
      */
     public GuardedTxn delete(String key) {
-        return delete(bytes(key));
+        return delete(Guard.bytes(key));
     }
 
     /**
@@ -86,7 +85,7 @@ public final class GuardedTxn {
      * @return this transaction
      */
     public GuardedTxn get(String key) {
-        return get(bytes(key));
+        return get(Guard.bytes(key));
     }
 
     /**
@@ -112,9 +111,5 @@ public final class GuardedTxn {
         byte[][] keys = steps.stream().map(Step::key).toArray(byte[][]::new);
         @Nullable byte[][] values = steps.stream().map(Step::value).toArray(byte[][]::new);
         return guard.transaction(kinds, keys, values);
-    }
-
-    private static byte[] bytes(String text) {
-        return text.getBytes(StandardCharsets.UTF_8);
     }
 }

@@ -34,31 +34,19 @@ public class LeaseholdException extends RuntimeException {
     /** Makes the exception of an error that the native library tells of. Called by it, too. */
     static RuntimeException of(int number, int reason, String message) {
         ErrorCode code = ErrorCode.of(number);
-        switch (code) {
-            case NOT_ACQUIRED:
-                return new NotAcquiredException(message);
-            case CANCELLED:
-                return new CancelledException(message);
-            case LOST:
-                return new LockLostException(message, LostReason.of(reason));
-            case NOT_HELD:
-                return new NotHeldException(message);
-            case WOULD_DEADLOCK:
-                return new WouldDeadlockException(message);
-            case INVALID_ARGUMENT:
-                return new InvalidArgumentException(message);
-            case CLOSED:
-                return new ClientClosedException(message);
-            case UNAVAILABLE:
-                return new UnavailableException(message);
-            case DEADLINE_EXCEEDED:
-                return new DeadlineExceededException(message);
-            case UNAUTHENTICATED:
-                return new UnauthenticatedException(message);
-            case PERMISSION_DENIED:
-                return new PermissionDeniedException(message);
-            default:
-                return new LeaseholdException(code, message);
-        }
+        return switch (code) {
+            case NOT_ACQUIRED -> new NotAcquiredException(message);
+            case CANCELLED -> new CancelledException(message);
+            case LOST -> new LockLostException(message, LostReason.of(reason));
+            case NOT_HELD -> new NotHeldException(message);
+            case WOULD_DEADLOCK -> new WouldDeadlockException(message);
+            case INVALID_ARGUMENT -> new InvalidArgumentException(message);
+            case CLOSED -> new ClientClosedException(message);
+            case UNAVAILABLE -> new UnavailableException(message);
+            case DEADLINE_EXCEEDED -> new DeadlineExceededException(message);
+            case UNAUTHENTICATED -> new UnauthenticatedException(message);
+            case PERMISSION_DENIED -> new PermissionDeniedException(message);
+            default -> new LeaseholdException(code, message);
+        };
     }
 }
