@@ -27,7 +27,7 @@ import org.junit.jupiter.api.extension.ParameterResolver;
  * void stopsWhenTheLockIsLost(LeaseholdClient client) throws Exception {
  *     Guard guard = client.lock("/lock/job").acquire();
  *     leasehold.lose("/lock/job");
- *     assertTrue(guard.lost().isDone());
+ *     assertEquals(LostReason.KEY_DELETED, guard.lost().get(10, TimeUnit.SECONDS));
  * }
  * }</pre>
  *
@@ -36,7 +36,7 @@ import org.junit.jupiter.api.extension.ParameterResolver;
  */
 public final class LeaseholdExtension
         implements BeforeAllCallback, BeforeEachCallback, AfterEachCallback, AfterAllCallback, ParameterResolver {
-    /** How long {@link #lose} waits until the loss is known. */
+    /** How long {@link #await} waits. */
     private static final Duration PATIENCE = Duration.ofSeconds(10);
 
     private final boolean usesEtcd;
@@ -112,7 +112,7 @@ public final class LeaseholdExtension
 
     /**
      * Makes the owner of a lock lose it, as an administrator who deletes its key does. Returns when the key is gone; the
-     * owner hears of it at that moment, with {@link io.leasehold.LostReason#KEY_DELETED}.
+     * owner hears of it within about a second, with {@link io.leasehold.LostReason#KEY_DELETED}.
      *
      * @param name the lock
      * @throws IllegalStateException if nobody holds it
