@@ -35,6 +35,7 @@ public final class Compare {
     private Compare() {}
 
     public static void main(String[] arguments) throws Exception {
+        List<String> wanted = List.of(arguments);
         int port;
         try (ServerSocket free = new ServerSocket(0, 1, InetAddress.getLoopbackAddress())) {
             port = free.getLocalPort();
@@ -52,15 +53,22 @@ public final class Compare {
             if (!endpoint.find()) {
                 throw new IOException("no etcd");
             }
-            Map<String, Locks.Maker> makers = new LinkedHashMap<>();
-            makers.put("leasehold", Locks.leasehold(endpoint.group(1)));
-            makers.put("jetcd", Locks.jetcd(endpoint.group(1)));
-            makers.put("redisson", Locks.redisson("redis://127.0.0.1:" + port));
-            makers.put("curator", Locks.curator(zookeeper.getConnectString()));
-            compare("uncontended, acquire+release", makers, Compare::uncontended);
-            compare("hand-off, release to acquired", makers, Compare::handOff);
-            compare("8 contenders, one cycle", makers, maker -> contended(maker, 8, 5));
-            compare("64 contenders, one cycle", makers, maker -> contended(maker, 64, 1));
+            Map<String, Locks.Product> products = new LinkedHashMap<>();
+            products.put("leasehold", Locks.leasehold(endpoint.group(1)));
+            products.put("jetcd", Locks.jetcd(endpoint.group(1)));
+            products.put("redisson", Locks.redisson("redis://127.0.0.1:" + port));
+            products.put("curator", Locks.curator(zookeeper.getConnectString()));
+            Map<String, Measure> measures = new LinkedHashMap<>();
+            measures.put("uncontended, acquire+release", Compare::uncontended);
+            measures.put("hand-off, release to acquired", Compare::handOff);
+            measures.put("8 clients, one cycle", product -> contended(product, 8, 1, 10));
+            measures.put("64 clients, one cycle", product -> contended(product, 64, 1, 2));
+            measures.put("64 threads of a client", product -> contended(product, 1, 64, 2));
+            for (Map.Entry<String, Measure> measure : measures.entrySet()) {
+                if (wanted.isEmpty() || wanted.stream().anyMatch(measure.getKey()::startsWith)) {
+                    compare(measure.getKey(), products, measure.getValue());
+                }
+            }
         } finally {
             redis.destroy();
             etcd.getOutputStream().close();
@@ -71,17 +79,17 @@ public final class Compare {
 
     /** Microseconds of one thing. */
     private interface Measure {
-        double of(Locks.Maker maker) throws Exception;
+        double of(Locks.Product product) throws Exception;
     }
 
-    private static void compare(String what, Map<String, Locks.Maker> makers, Measure measure) throws Exception {
+    private static void compare(String what, Map<String, Locks.Product> products, Measure measure) throws Exception {
         Map<String, List<Double>> times = new LinkedHashMap<>();
         for (int round = 0; round < ROUNDS + 1; round++) {
-            for (Map.Entry<String, Locks.Maker> maker : makers.entrySet()) {
-                double micros = measure.of(maker.getValue());
+            for (Map.Entry<String, Locks.Product> product : products.entrySet()) {
+                double micros = measure.of(product.getValue());
                 // The first round warms up.
                 if (round > 0) {
-                    times.computeIfAbsent(maker.getKey(), name -> new ArrayList<>()).add(micros);
+                    times.computeIfAbsent(product.getKey(), name -> new ArrayList<>()).add(micros);
                 }
             }
         }
@@ -95,40 +103,34 @@ public final class Compare {
         return sorted[sorted.length / 2];
     }
 
-    private static double uncontended(Locks.Maker maker) throws Exception {
-        try (Locks lock = maker.make("/compare/alone")) {
-            for (int cycle = 0; cycle < CYCLES / 2; cycle++) {
-                lock.acquire();
-                lock.release();
-            }
+    private static double uncontended(Locks.Product product) throws Exception {
+        try (Locks client = product.connect()) {
+            Locks.Lock lock = client.lock("/compare/alone");
+            cycle(lock, CYCLES / 2);
             long begun = System.nanoTime();
-            for (int cycle = 0; cycle < CYCLES; cycle++) {
-                lock.acquire();
-                lock.release();
-            }
-            return (System.nanoTime() - begun) / 1e3 / CYCLES;
+            cycle(lock, CYCLES);
+            return micros(begun) / CYCLES;
         }
     }
 
     /** From the call of one client's release to the return of another client's acquire, the middle one of several. */
-    private static double handOff(Locks.Maker maker) throws Exception {
+    private static double handOff(Locks.Product product) throws Exception {
         double[] times = new double[HAND_OFFS];
         SynchronousQueue<Long> acquired = new SynchronousQueue<>();
         CyclicBarrier held = new CyclicBarrier(2);
-        Thread waiter = new Thread(() -> {
-            try (Locks lock = maker.make("/compare/hand")) {
+        Thread waiter = start(() -> {
+            try (Locks client = product.connect()) {
+                Locks.Lock lock = client.lock("/compare/hand");
                 for (int turn = 0; turn < HAND_OFFS; turn++) {
                     held.await();
                     lock.acquire();
                     acquired.put(System.nanoTime());
                     lock.release();
                 }
-            } catch (Exception error) {
-                throw new IllegalStateException(error);
             }
         });
-        try (Locks lock = maker.make("/compare/hand")) {
-            waiter.start();
+        try (Locks client = product.connect()) {
+            Locks.Lock lock = client.lock("/compare/hand");
             for (int turn = 0; turn < HAND_OFFS; turn++) {
                 lock.acquire();
                 held.await();
@@ -144,28 +146,62 @@ public final class Compare {
         return times[HAND_OFFS / 2];
     }
 
-    /** So many clients, each with a thread, cycle one name. */
-    private static double contended(Locks.Maker maker, int count, int cycles) throws Exception {
-        CyclicBarrier start = new CyclicBarrier(count + 1);
-        CyclicBarrier end = new CyclicBarrier(count + 1);
-        for (int number = 0; number < count; number++) {
-            new Thread(() -> {
-                        try (Locks lock = maker.make("/compare/many")) {
-                            start.await();
-                            for (int cycle = 0; cycle < cycles; cycle++) {
-                                lock.acquire();
-                                lock.release();
-                            }
-                            end.await();
-                        } catch (Exception error) {
-                            throw new IllegalStateException(error);
-                        }
-                    })
-                    .start();
+    /** So many clients, each with so many threads, cycle one name. Each thread has done so once before: all are connected. */
+    private static double contended(Locks.Product product, int clients, int threads, int cycles) throws Exception {
+        int contenders = clients * threads;
+        CyclicBarrier start = new CyclicBarrier(contenders + 1);
+        CyclicBarrier end = new CyclicBarrier(contenders + 1);
+        List<Locks> connected = new ArrayList<>();
+        try {
+            for (int number = 0; number < clients; number++) {
+                Locks client = product.connect();
+                connected.add(client);
+                for (int thread = 0; thread < threads; thread++) {
+                    start(() -> {
+                        Locks.Lock lock = client.lock("/compare/many");
+                        cycle(lock, 1);
+                        start.await();
+                        cycle(lock, cycles);
+                        end.await();
+                    });
+                }
+            }
+            start.await();
+            long begun = System.nanoTime();
+            end.await();
+            return micros(begun) / contenders / cycles;
+        } finally {
+            connected.forEach(Locks::close);
         }
-        start.await();
-        long begun = System.nanoTime();
-        end.await();
-        return (System.nanoTime() - begun) / 1e3 / count / cycles;
+    }
+
+    private static void cycle(Locks.Lock lock, int times) throws Exception {
+        for (int time = 0; time < times; time++) {
+            lock.acquire();
+            lock.release();
+        }
+    }
+
+    private static double micros(long begun) {
+        return (System.nanoTime() - begun) / 1e3;
+    }
+
+    /** What a thread does. */
+    private interface Work {
+        void run() throws Exception;
+    }
+
+    private static Thread start(Work work) {
+        Thread thread = new Thread(() -> {
+            try {
+                work.run();
+            } catch (Exception error) {
+                // Without it the others would wait for ever.
+                error.printStackTrace();
+                System.exit(1);
+            }
+        });
+        thread.start();
+        return thread;
     }
 }

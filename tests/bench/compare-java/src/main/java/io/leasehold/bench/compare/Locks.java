@@ -17,121 +17,135 @@ import org.redisson.api.RLock;
 import org.redisson.api.RedissonClient;
 import org.redisson.config.Config;
 
-/** A lock as each product has it: a client of its own, and the lock of one name, used by one thread. */
+/** The locks of one client of one product. */
 interface Locks extends AutoCloseable {
-    void acquire() throws Exception;
-
-    void release() throws Exception;
+    /** A lock for one thread. */
+    Lock lock(String name) throws Exception;
 
     @Override
     void close();
 
-    /** Makes one, with a client of its own. */
+    /** Connects a client, as a process has one. */
     @FunctionalInterface
-    interface Maker {
-        Locks make(String name) throws Exception;
+    interface Product {
+        Locks connect() throws Exception;
     }
 
-    static Maker leasehold(String endpoint) {
-        return name -> {
+    /** A lock, used by one thread. */
+    interface Lock {
+        void acquire() throws Exception;
+
+        void release() throws Exception;
+    }
+
+    static Product leasehold(String endpoint) {
+        return () -> {
             LeaseholdClient client = LeaseholdClient.connect(endpoint);
-            LeaseholdLock lock = client.lock(name);
-            return new Locks() {
-                private Guard guard;
+            return of(client::close, name -> {
+                LeaseholdLock lock = client.lock(name);
+                return new Lock() {
+                    private Guard guard;
 
-                @Override
-                public void acquire() throws InterruptedException {
-                    guard = lock.acquire();
-                }
+                    @Override
+                    public void acquire() throws InterruptedException {
+                        guard = lock.acquire();
+                    }
 
-                @Override
-                public void release() {
-                    guard.release();
-                }
-
-                @Override
-                public void close() {
-                    client.close();
-                }
-            };
+                    @Override
+                    public void release() {
+                        guard.release();
+                    }
+                };
+            });
         };
     }
 
-    /** As it is best used: one lease for the client, kept alive by jetcd. */
-    static Maker jetcd(String endpoint) {
-        return name -> {
+    /** As it is best used: a lease for each contender, as its locks ask for, kept alive by jetcd. */
+    static Product jetcd(String endpoint) {
+        return () -> {
             Client client = Client.builder().endpoints(endpoint).build();
-            long lease = client.getLeaseClient().grant(15).get().getID();
-            client.getLeaseClient().keepAlive(lease, new Ignore());
-            ByteSequence bytes = ByteSequence.from(name, StandardCharsets.UTF_8);
-            return new Locks() {
-                private ByteSequence key;
+            return of(client::close, name -> {
+                ByteSequence bytes = ByteSequence.from(name, StandardCharsets.UTF_8);
+                long lease = client.getLeaseClient().grant(15).get().getID();
+                client.getLeaseClient().keepAlive(lease, new Ignore());
+                return new Lock() {
+                    private ByteSequence key;
 
-                @Override
-                public void acquire() throws Exception {
-                    key = client.getLockClient().lock(bytes, lease).get().getKey();
-                }
+                    @Override
+                    public void acquire() throws Exception {
+                        key = client.getLockClient().lock(bytes, lease).get().getKey();
+                    }
 
-                @Override
-                public void release() throws Exception {
-                    client.getLockClient().unlock(key).get();
-                }
-
-                @Override
-                public void close() {
-                    client.close();
-                }
-            };
+                    @Override
+                    public void release() throws Exception {
+                        client.getLockClient().unlock(key).get();
+                    }
+                };
+            });
         };
     }
 
-    static Maker redisson(String address) {
-        return name -> {
+    static Product redisson(String address) {
+        return () -> {
             Config config = new Config();
             config.useSingleServer().setAddress(address).setConnectionMinimumIdleSize(1).setConnectionPoolSize(4);
             config.setThreads(2).setNettyThreads(2);
             RedissonClient client = Redisson.create(config);
-            RLock lock = client.getLock(name);
-            return new Locks() {
-                @Override
-                public void acquire() {
-                    lock.lock();
-                }
+            return of(client::shutdown, name -> {
+                RLock lock = client.getLock(name);
+                return new Lock() {
+                    @Override
+                    public void acquire() {
+                        lock.lock();
+                    }
 
-                @Override
-                public void release() {
-                    lock.unlock();
-                }
-
-                @Override
-                public void close() {
-                    client.shutdown();
-                }
-            };
+                    @Override
+                    public void release() {
+                        lock.unlock();
+                    }
+                };
+            });
         };
     }
 
-    static Maker curator(String address) {
-        return name -> {
+    static Product curator(String address) {
+        return () -> {
             CuratorFramework client = CuratorFrameworkFactory.newClient(address, new RetryOneTime(100));
             client.start();
-            InterProcessMutex lock = new InterProcessMutex(client, name);
-            return new Locks() {
-                @Override
-                public void acquire() throws Exception {
-                    lock.acquire();
-                }
+            return of(client::close, name -> {
+                InterProcessMutex lock = new InterProcessMutex(client, name);
+                return new Lock() {
+                    @Override
+                    public void acquire() throws Exception {
+                        lock.acquire();
+                    }
 
-                @Override
-                public void release() throws Exception {
-                    lock.release();
-                }
+                    @Override
+                    public void release() throws Exception {
+                        lock.release();
+                    }
+                };
+            });
+        };
+    }
 
-                @Override
-                public void close() {
-                    client.close();
-                }
-            };
+    /** Makes locks. */
+    @FunctionalInterface
+    interface Maker {
+        Lock make(String name) throws Exception;
+    }
+
+    private static Locks of(Runnable close, Maker maker) {
+        return new Locks() {
+            @Override
+            public Lock lock(String name) throws Exception {
+                return maker.make(name);
+            }
+
+            @Override
+            public void close() {
+                close.run();
+            }
         };
     }
 
