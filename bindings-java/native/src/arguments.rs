@@ -7,11 +7,7 @@ use jni::{
     objects::{JByteArray, JObjectArray, JString},
     sys::jlong,
 };
-use leasehold_bridge::{
-    Client, Code, Error, Guard, Queue, Sink, Waiter,
-    client::stale,
-    handles::{self, Handle},
-};
+use leasehold_bridge::{Client, Code, Error, Guard, Queue, Sink, Waiter, client::stale, handles};
 
 use crate::failure::Failure;
 
@@ -28,7 +24,7 @@ pub fn sink(queue: jlong, tag: jlong) -> Result<Sink, Failure> {
         keep_waiter(waiter);
         return Ok(sink);
     }
-    Ok(found::<Queue>(queue, "completion queue")?.sink(tag as u64))
+    Ok(handles::find::<Queue>(queue as u64)?.sink(tag as u64))
 }
 
 /// What the calling thread has started. It is the caller's now; see [`keep_waiter`].
@@ -42,7 +38,7 @@ pub fn keep_waiter(waiter: Waiter) {
 }
 
 pub fn client_of(client: jlong) -> Result<Arc<Client>, Failure> {
-    found(client, "client")
+    Ok(handles::find(client as u64)?)
 }
 
 /// A guard is freed when it was released, and only then.
@@ -52,10 +48,6 @@ pub fn guard_of(guard: jlong) -> Result<Arc<Guard>, Failure> {
 
 pub fn released() -> Error {
     Error::new(Code::NotHeld, "the lock was released before; acquire it again for another hold")
-}
-
-pub fn found<T: Handle>(id: jlong, what: &str) -> Result<Arc<T>, Failure> {
-    Ok(handles::get(id as u64).ok_or_else(|| stale(what))?)
 }
 
 /// A text as UTF-8. Java's can hold halves of characters, which have none: two such names must not become one.

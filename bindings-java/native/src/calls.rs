@@ -8,12 +8,12 @@ use jni::{
     sys::{jboolean, jint, jlong},
 };
 use leasehold_bridge::{
-    AcquireOptions, Client, ClientOptions, Guard, OpId, Queue, client::milliseconds, guard::TxnOp, handles, live, logs,
+    AcquireOptions, Client, Guard, HostOptions, OpId, Queue, client::milliseconds, guard::TxnOp, handles, live, logs,
     operation,
 };
 
 use crate::{
-    arguments::{bytes_at, client_of, found, guard_of, keep_waiter, released, sink, text, text_if_any, waiter},
+    arguments::{bytes_at, client_of, guard_of, keep_waiter, released, sink, text, text_if_any, waiter},
     completions, failure,
 };
 
@@ -41,14 +41,7 @@ entries! {
 
     /// Sends records of `level` and worse to the queue.
     fn logs_listen<'local>(_env, level: jint, queue: jlong, tag: jlong) {
-        let level = match level {
-            0 => logs::Level::Off,
-            1 => logs::Level::Error,
-            2 => logs::Level::Warn,
-            3 => logs::Level::Info,
-            4 => logs::Level::Debug,
-            _ => logs::Level::Trace,
-        };
+        let level = logs::Level::from_number(level).unwrap_or(logs::Level::Trace);
         Ok(logs::listen(level, sink(queue, tag)?)?)
     }
 
@@ -95,7 +88,7 @@ entries! {
 
     /// Has what this thread has started sent to the queue, now or later.
     fn waiter_move<'local>(_env, queue: jlong, tag: jlong) {
-        waiter()?.move_to(found::<Queue>(queue, "completion queue")?, tag as u64);
+        waiter()?.move_to(handles::find::<Queue>(queue as u64)?, tag as u64);
         Ok(())
     }
 
@@ -131,35 +124,20 @@ entries! {
         connect_timeout: jlong,
         request_timeout: jlong,
     ) -> jlong {
-        let mut options = ClientOptions::new(text(env, &url)?);
-        if let Some(ttl) = milliseconds(ttl) {
-            options = options.ttl(ttl);
-        }
-        if let Some(namespace) = text_if_any(env, &namespace)? {
-            options = options.namespace(namespace);
-        }
-        if let Some(identity) = text_if_any(env, &identity)? {
-            options = options.identity(identity);
-        }
-        if let Some(user) = text_if_any(env, &user)? {
-            options = options.user(user, text_if_any(env, &password)?.unwrap_or_default());
-        }
-        if let Some(path) = text_if_any(env, &ca_file)? {
-            options = options.ca_file(path);
-        }
-        if let Some(path) = text_if_any(env, &cert_file)? {
-            options = options.cert_file(path);
-        }
-        if let Some(path) = text_if_any(env, &key_file)? {
-            options = options.key_file(path);
-        }
-        if let Some(timeout) = milliseconds(connect_timeout) {
-            options = options.connect_timeout(timeout);
-        }
-        if let Some(timeout) = milliseconds(request_timeout) {
-            options = options.request_timeout(timeout);
-        }
-        Ok(handles::insert(Client::open(options)?) as jlong)
+        let options = HostOptions {
+            url: text(env, &url)?,
+            ttl: milliseconds(ttl),
+            namespace: text_if_any(env, &namespace)?,
+            identity: text_if_any(env, &identity)?,
+            user: text_if_any(env, &user)?,
+            password: text_if_any(env, &password)?,
+            ca_file: text_if_any(env, &ca_file)?,
+            cert_file: text_if_any(env, &cert_file)?,
+            key_file: text_if_any(env, &key_file)?,
+            connect_timeout: milliseconds(connect_timeout),
+            request_timeout: milliseconds(request_timeout),
+        };
+        Ok(handles::insert(Client::open(options.try_into()?)?) as jlong)
     }
 
     /// Frees a client. What it holds stays held, and renewed, unless it was closed before.
