@@ -89,8 +89,9 @@ impl Lock {
     /// Waits for the lock for at most `limit`; a `limit` of zero is a try.
     ///
     /// # Errors
-    /// [`Code::NotAcquired`] when the limit has passed, also if etcd has not said by then whether the lock is free; up to a
-    /// second later if etcd does not confirm that the key is withdrawn. Otherwise as [`Lock::acquire`].
+    /// [`Code::NotAcquired`] when the limit has passed, also if etcd has not answered by then; up to a second later if etcd does
+    /// not confirm that the key is withdrawn. What is wrong with etcd, if that is known by then. Otherwise as
+    /// [`Lock::acquire`].
     ///
     /// # Cancel safety
     /// As [`Lock::acquire`].

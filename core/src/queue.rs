@@ -388,15 +388,17 @@ impl Queue {
         }
     }
 
-    /// What a caller is told whose wait limit has passed, whatever its contender was doing then.
+    /// What a caller is told whose wait limit has passed.
     fn not_in_time(&self, ticket: Ticket) -> Error {
         let member = &self.members[&ticket];
         let name = &self.name;
-        let message = if member.has_queued {
-            format!("the lock {name:?} was not free within the wait limit: {}", self.blocker())
-        } else {
-            let cause = member.last_error.clone().unwrap_or_else(|| unanswered(name));
-            format!("the wait limit passed before etcd said whether the lock {name:?} is free: {}", cause.message())
+        let message = match &member.last_error {
+            _ if member.has_queued => {
+                format!("the lock {name:?} was not free within the wait limit: {}", self.blocker())
+            }
+            // Whoever skips what another has locked must not skip it because etcd is out of reach.
+            Some(error) => return error.clone(),
+            None => format!("the wait limit passed before etcd had said whether the lock {name:?} is free"),
         };
         Error::new(Code::NotAcquired, message)
     }

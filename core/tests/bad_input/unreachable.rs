@@ -23,6 +23,17 @@ async fn where_nobody_listens_every_operation_says_so_in_time() {
     client.close().await.unwrap();
 }
 
+/// Seen to fail with NOT_ACQUIRED: whoever skips a job that is locked would skip it because etcd is down.
+#[tokio::test]
+async fn a_wait_limit_that_passes_while_nobody_listens_says_that_nobody_listens() {
+    let url = "http://127.0.0.1:1";
+    let client = client(url);
+    let short = REQUEST_TIMEOUT / 4;
+    let error = fails("acquire", client.lock("/lock/a").acquire_within(short)).await;
+    expect(&error, Code::Unavailable, &[url, "refused"]);
+    client.close().await.unwrap();
+}
+
 /// Seen to fail with calls that have no time limit of their own.
 #[tokio::test]
 async fn where_nobody_answers_every_operation_says_so_in_time() {

@@ -93,7 +93,7 @@ async fn a_wait_limit_ends_the_wait_also_before_etcd_has_answered() {
         proxy.hold(Direction::ToClient);
         let error = client.lock("/lock/a").acquire_within(Duration::from_millis(50)).await.unwrap_err();
         assert_eq!(error.code(), Code::NotAcquired, "{error}");
-        assert!(error.message().contains("before etcd said"), "{error}");
+        assert!(error.message().contains("before etcd had said"), "{error}");
         eventually("etcd has done its part", || async {
             cluster.leases().await.unwrap().len() == 1 && cluster.keys("/lock/a/").await.unwrap().len() == keys
         })
