@@ -135,8 +135,8 @@ pub(crate) fn start<F>(sink: Sink, cancel: Option<&Cancel>, work: impl FnOnce(St
 where
     F: Future<Output = Result<Outcome>> + Send + 'static,
 {
-    start_anyway(sink, cancel, |stop| {
-        let work = work(stop.clone());
+    start_with(sink, cancel, |stop, _| {
+        let work = Box::pin(work(stop.clone()));
         async move { if stop.is_asked() { Err(cancelled()) } else { work.await } }
     })
 }
@@ -146,10 +146,12 @@ pub(crate) fn start_anyway<F>(sink: Sink, cancel: Option<&Cancel>, work: impl Fn
 where
     F: Future<Output = Result<Outcome>> + Send + 'static,
 {
-    start_with(sink, cancel, |stop, _| work(stop))
+    start_with(sink, cancel, |stop, _| Box::pin(work(stop)))
 }
 
 /// Starts an operation that may have results before its last one.
+///
+/// What `work` makes is moved several times on its way to the thread that runs it; so futures that are large are boxed.
 pub(crate) fn start_with<F>(sink: Sink, cancel: Option<&Cancel>, work: impl FnOnce(Stop, Sink) -> F) -> OpId
 where
     F: Future<Output = Result<Outcome>> + Send + 'static,
