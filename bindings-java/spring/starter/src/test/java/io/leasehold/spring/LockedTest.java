@@ -238,6 +238,21 @@ class LockedTest {
         public final void run() {}
     }
 
+    static class PrivateMethod {
+        @Locked(name = "x")
+        private void run() {}
+    }
+
+    static class StaticMethod {
+        @Locked(name = "x")
+        public static void run() {}
+    }
+
+    static final class FinalClass {
+        @Locked(name = "x")
+        public void run() {}
+    }
+
     static class Future {
         @Locked(name = "x")
         public CompletableFuture<String> run() {
@@ -264,6 +279,9 @@ class LockedTest {
     void whatCannotBeLockedDoesNotStart() {
         refuses(SkipsPrimitive.class, "returns int");
         refuses(FinalMethod.class, "final");
+        refuses(PrivateMethod.class, "private");
+        refuses(StaticMethod.class, "static");
+        refuses(FinalClass.class, "its class is final");
         refuses(Future.class, "CompletableFuture");
         refuses(BadExpression.class, "cannot be parsed");
         refuses(BadWait.class, "soon");

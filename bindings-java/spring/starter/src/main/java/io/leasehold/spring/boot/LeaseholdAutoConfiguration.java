@@ -25,16 +25,16 @@ public class LeaseholdAutoConfiguration {
             LeaseholdProperties properties,
             ObjectProvider<LockListener> listeners,
             ObjectProvider<LeaseholdClientBuilderCustomizer> customizers) {
-        LeaseholdClient.Builder builder = LeaseholdClient.builder(properties.getEndpoints());
+        LeaseholdClient.Builder builder = LeaseholdClient.builder(properties.endpoints());
         PropertyMapper map = PropertyMapper.get();
-        map.from(properties::getTtl).to(builder::ttl);
-        map.from(properties::getNamespace).to(builder::namespace);
-        map.from(properties::getIdentity).to(builder::identity);
-        map.from(properties::getCaFile).to(builder::caFile);
-        map.from(properties::getCertFile).to(builder::certFile);
-        map.from(properties::getKeyFile).to(builder::keyFile);
-        map.from(properties::getConnectTimeout).to(builder::connectTimeout);
-        map.from(properties::getRequestTimeout).to(builder::requestTimeout);
+        map.from(properties::ttl).to(builder::ttl);
+        map.from(properties::namespace).to(builder::namespace);
+        map.from(properties::identity).to(builder::identity);
+        map.from(properties::caFile).to(builder::caFile);
+        map.from(properties::certFile).to(builder::certFile);
+        map.from(properties::keyFile).to(builder::keyFile);
+        map.from(properties::connectTimeout).to(builder::connectTimeout);
+        map.from(properties::requestTimeout).to(builder::requestTimeout);
         login(properties, builder);
         listeners.orderedStream().forEach(builder::listener);
         customizers.orderedStream().forEach(customizer -> customizer.customize(builder));
@@ -43,7 +43,7 @@ public class LeaseholdAutoConfiguration {
 
     @Bean
     HeldLocks leaseholdHeldLocks(LeaseholdProperties properties) {
-        return new HeldLocks(properties.getShutdownTimeout());
+        return new HeldLocks(properties.shutdownTimeout());
     }
 
     // Static, and with providers only: it is there before all other beans and must not bring them forth early.
@@ -56,8 +56,8 @@ public class LeaseholdAutoConfiguration {
     }
 
     private static void login(LeaseholdProperties properties, LeaseholdClient.Builder builder) {
-        String user = properties.getUser();
-        String password = properties.getPassword();
+        String user = properties.user();
+        String password = properties.password();
         if ((user == null) != (password == null)) {
             throw new IllegalArgumentException("leasehold.user and leasehold.password belong together; set both or none");
         }

@@ -19,6 +19,6 @@ public class LeaseholdIntegrationAutoConfiguration {
     @Bean
     @ConditionalOnMissingBean(LockRegistry.class)
     LeaseholdLockRegistry leaseholdLockRegistry(LeaseholdClient client, LeaseholdProperties properties) {
-        return new LeaseholdLockRegistry(client, properties.getIntegration().getPrefix());
+        return new LeaseholdLockRegistry(client, properties.integration().prefix());
     }
 }

@@ -21,7 +21,7 @@ import org.springframework.context.annotation.Bean;
 public class LeaseholdMetricsAutoConfiguration {
     @Bean
     LeaseholdMeters leaseholdMeters(MeterRegistry registry, LeaseholdProperties properties) {
-        return new LeaseholdMeters(registry, properties.getMetrics().isNames());
+        return new LeaseholdMeters(registry, properties.metrics().names());
     }
 
     @Bean

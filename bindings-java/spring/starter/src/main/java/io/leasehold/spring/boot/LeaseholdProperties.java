@@ -5,243 +5,80 @@ import java.time.Duration;
 import java.util.List;
 import org.jspecify.annotations.Nullable;
 import org.springframework.boot.context.properties.ConfigurationProperties;
+import org.springframework.boot.context.properties.bind.DefaultValue;
 
-/** The options of the client, as properties; what is not set has the client's default. */
+/**
+ * The options of the client, as properties; what is not set has the client's default.
+ *
+ * @param enabled Whether to configure a client at all.
+ * @param endpoints Endpoints of etcd, such as http://127.0.0.1:2379, or one memory://name for tests without a server.
+ * @param ttl How long a lock stays taken after its owner crashed: 2 s to 30 days, rounded up to whole seconds. Default 15 s.
+ * @param namespace Put before the name of every lock and before every key of a guarded write.
+ * @param identity Who this client is, shown to whoever looks at a queue. Default host:pid.
+ * @param user User, where etcd asks for one; needs a password.
+ * @param password Password of the user.
+ * @param caFile Certificates (PEM) of the authorities that may have signed etcd's certificate. Default: those that the machine
+ *     trusts.
+ * @param certFile Our own certificate (PEM), where etcd asks for one; needs its key.
+ * @param keyFile Private key (PEM) of our own certificate.
+ * @param connectTimeout How long opening a connection may take before the next endpoint is tried: 10 ms to 1 h. Default 2 s.
+ * @param requestTimeout How long an operation may take that does not wait for a lock: 10 ms to 1 h. Default 5 s.
+ * @param shutdownTimeout How long the shutdown waits for locks that are still held, before it releases them.
+ * @param integration The lock registry of Spring Integration.
+ * @param shedlock The lock provider of ShedLock.
+ * @param metrics The meters.
+ */
 @ConfigurationProperties("leasehold")
-public class LeaseholdProperties {
-    /** Whether to configure a client at all. */
-    private boolean enabled = true;
-
-    /** Endpoints of etcd, such as http://127.0.0.1:2379, or one memory://name for tests without a server. */
-    private List<String> endpoints = List.of("http://127.0.0.1:2379");
-
-    /** How long a lock stays taken after its owner crashed: 2 s to 30 days, rounded up to whole seconds. Default 15 s. */
-    private @Nullable Duration ttl;
-
-    /** Put before the name of every lock and before every key of a guarded write. */
-    private @Nullable String namespace;
-
-    /** Who this client is, shown to whoever looks at a queue. Default host:pid. */
-    private @Nullable String identity;
-
-    /** User, where etcd asks for one; needs a password. */
-    private @Nullable String user;
-
-    /** Password of the user. */
-    private @Nullable String password;
-
-    /** Certificates (PEM) of the authorities that may have signed etcd's certificate. Default: those that the machine trusts. */
-    private @Nullable Path caFile;
-
-    /** Our own certificate (PEM), where etcd asks for one; needs its key. */
-    private @Nullable Path certFile;
-
-    /** Private key (PEM) of our own certificate. */
-    private @Nullable Path keyFile;
-
-    /** How long opening a connection may take before the next endpoint is tried: 10 ms to 1 h. Default 2 s. */
-    private @Nullable Duration connectTimeout;
-
-    /** How long an operation may take that does not wait for a lock: 10 ms to 1 h. Default 5 s. */
-    private @Nullable Duration requestTimeout;
-
-    /** How long the shutdown waits for locks that are still held, before it releases them. */
-    private Duration shutdownTimeout = Duration.ofSeconds(20);
-
-    private final Integration integration = new Integration();
-
-    private final Shedlock shedlock = new Shedlock();
-
-    private final Metrics metrics = new Metrics();
-
-    public boolean isEnabled() {
-        return enabled;
+public record LeaseholdProperties(
+        @DefaultValue("true") boolean enabled,
+        @DefaultValue("http://127.0.0.1:2379") List<String> endpoints,
+        @Nullable Duration ttl,
+        @Nullable String namespace,
+        @Nullable String identity,
+        @Nullable String user,
+        @Nullable String password,
+        @Nullable Path caFile,
+        @Nullable Path certFile,
+        @Nullable Path keyFile,
+        @Nullable Duration connectTimeout,
+        @Nullable Duration requestTimeout,
+        @DefaultValue("20s") Duration shutdownTimeout,
+        @DefaultValue Integration integration,
+        @DefaultValue Shedlock shedlock,
+        @DefaultValue Metrics metrics) {
+    /** Says nothing that is secret. */
+    @Override
+    public String toString() {
+        return "LeaseholdProperties[endpoints=" + endpoints + "]";
     }
 
-    public void setEnabled(boolean enabled) {
-        this.enabled = enabled;
-    }
+    /**
+     * The lock registry of Spring Integration.
+     *
+     * @param enabled Whether to configure it, where the library is there.
+     * @param prefix Put before the names of its locks, after the namespace.
+     */
+    public record Integration(
+            @DefaultValue("true") boolean enabled,
+            @DefaultValue("/spring-integration/") String prefix) {}
 
-    public List<String> getEndpoints() {
-        return endpoints;
-    }
+    /**
+     * The lock provider of ShedLock.
+     *
+     * @param enabled Whether to configure it, where the library is there.
+     * @param prefix Put before the names of its locks, after the namespace.
+     */
+    public record Shedlock(
+            @DefaultValue("true") boolean enabled,
+            @DefaultValue("/shedlock/") String prefix) {}
 
-    public void setEndpoints(List<String> endpoints) {
-        this.endpoints = endpoints;
-    }
-
-    public @Nullable Duration getTtl() {
-        return ttl;
-    }
-
-    public void setTtl(@Nullable Duration ttl) {
-        this.ttl = ttl;
-    }
-
-    public @Nullable String getNamespace() {
-        return namespace;
-    }
-
-    public void setNamespace(@Nullable String namespace) {
-        this.namespace = namespace;
-    }
-
-    public @Nullable String getIdentity() {
-        return identity;
-    }
-
-    public void setIdentity(@Nullable String identity) {
-        this.identity = identity;
-    }
-
-    public @Nullable String getUser() {
-        return user;
-    }
-
-    public void setUser(@Nullable String user) {
-        this.user = user;
-    }
-
-    public @Nullable String getPassword() {
-        return password;
-    }
-
-    public void setPassword(@Nullable String password) {
-        this.password = password;
-    }
-
-    public @Nullable Path getCaFile() {
-        return caFile;
-    }
-
-    public void setCaFile(@Nullable Path caFile) {
-        this.caFile = caFile;
-    }
-
-    public @Nullable Path getCertFile() {
-        return certFile;
-    }
-
-    public void setCertFile(@Nullable Path certFile) {
-        this.certFile = certFile;
-    }
-
-    public @Nullable Path getKeyFile() {
-        return keyFile;
-    }
-
-    public void setKeyFile(@Nullable Path keyFile) {
-        this.keyFile = keyFile;
-    }
-
-    public @Nullable Duration getConnectTimeout() {
-        return connectTimeout;
-    }
-
-    public void setConnectTimeout(@Nullable Duration connectTimeout) {
-        this.connectTimeout = connectTimeout;
-    }
-
-    public @Nullable Duration getRequestTimeout() {
-        return requestTimeout;
-    }
-
-    public void setRequestTimeout(@Nullable Duration requestTimeout) {
-        this.requestTimeout = requestTimeout;
-    }
-
-    public Duration getShutdownTimeout() {
-        return shutdownTimeout;
-    }
-
-    public void setShutdownTimeout(Duration shutdownTimeout) {
-        this.shutdownTimeout = shutdownTimeout;
-    }
-
-    public Integration getIntegration() {
-        return integration;
-    }
-
-    public Shedlock getShedlock() {
-        return shedlock;
-    }
-
-    public Metrics getMetrics() {
-        return metrics;
-    }
-
-    /** The lock registry of Spring Integration. */
-    public static class Integration {
-        /** Whether to configure it, where the library is there. */
-        private boolean enabled = true;
-
-        /** Put before the names of its locks, after the namespace. */
-        private String prefix = "/spring-integration/";
-
-        public boolean isEnabled() {
-            return enabled;
-        }
-
-        public void setEnabled(boolean enabled) {
-            this.enabled = enabled;
-        }
-
-        public String getPrefix() {
-            return prefix;
-        }
-
-        public void setPrefix(String prefix) {
-            this.prefix = prefix;
-        }
-    }
-
-    /** The lock provider of ShedLock. */
-    public static class Shedlock {
-        /** Whether to configure it, where the library is there. */
-        private boolean enabled = true;
-
-        /** Put before the names of its locks, after the namespace. */
-        private String prefix = "/shedlock/";
-
-        public boolean isEnabled() {
-            return enabled;
-        }
-
-        public void setEnabled(boolean enabled) {
-            this.enabled = enabled;
-        }
-
-        public String getPrefix() {
-            return prefix;
-        }
-
-        public void setPrefix(String prefix) {
-            this.prefix = prefix;
-        }
-    }
-
-    /** The meters. */
-    public static class Metrics {
-        /** Whether to register meters, where the application has a registry. */
-        private boolean enabled = true;
-
-        /** Whether meters have the lock's name as a tag. Only for few, fixed names: each one is a time series of its own. */
-        private boolean names;
-
-        public boolean isEnabled() {
-            return enabled;
-        }
-
-        public void setEnabled(boolean enabled) {
-            this.enabled = enabled;
-        }
-
-        public boolean isNames() {
-            return names;
-        }
-
-        public void setNames(boolean names) {
-            this.names = names;
-        }
-    }
+    /**
+     * The meters.
+     *
+     * @param enabled Whether to register meters, where the application has a registry.
+     * @param names Whether meters have the lock's name as a tag. Only for few, fixed names: each one is a time series of its own.
+     */
+    public record Metrics(
+            @DefaultValue("true") boolean enabled,
+            @DefaultValue("false") boolean names) {}
 }

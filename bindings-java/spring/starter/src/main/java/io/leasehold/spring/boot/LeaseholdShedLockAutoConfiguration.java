@@ -19,6 +19,6 @@ public class LeaseholdShedLockAutoConfiguration {
     @Bean
     @ConditionalOnMissingBean(LockProvider.class)
     LeaseholdLockProvider leaseholdLockProvider(LeaseholdClient client, LeaseholdProperties properties) {
-        return new LeaseholdLockProvider(client, properties.getShedlock().getPrefix());
+        return new LeaseholdLockProvider(client, properties.shedlock().prefix());
     }
 }

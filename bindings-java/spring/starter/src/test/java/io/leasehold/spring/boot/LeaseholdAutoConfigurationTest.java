@@ -1,18 +1,30 @@
 package io.leasehold.spring.boot;
 
 import static org.assertj.core.api.Assertions.assertThat;
+import static org.assertj.core.api.Assertions.assertThatThrownBy;
 
+import com.jayway.jsonpath.JsonPath;
 import io.leasehold.Guard;
 import io.leasehold.LeaseholdClient;
+import io.leasehold.UnauthenticatedException;
 import io.leasehold.shedlock.LeaseholdLockProvider;
 import io.leasehold.spring.integration.LeaseholdLockRegistry;
 import io.leasehold.test.LeaseholdExtension;
 import io.micrometer.core.instrument.MeterRegistry;
 import io.micrometer.core.instrument.simple.SimpleMeterRegistry;
+import java.lang.reflect.Method;
+import java.lang.reflect.Modifier;
+import java.lang.reflect.RecordComponent;
+import java.nio.file.Path;
 import java.time.Duration;
+import java.util.List;
+import java.util.Map;
+import java.util.Set;
 import java.util.concurrent.CompletableFuture;
 import java.util.concurrent.TimeUnit;
 import java.util.function.Consumer;
+import java.util.stream.Collectors;
+import java.util.stream.Stream;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.extension.RegisterExtension;
 import org.springframework.boot.autoconfigure.AutoConfigurations;
@@ -23,6 +35,8 @@ import org.springframework.boot.micrometer.metrics.autoconfigure.MetricsAutoConf
 import org.springframework.boot.test.context.assertj.AssertableApplicationContext;
 import org.springframework.boot.test.context.runner.ApplicationContextRunner;
 import org.springframework.boot.test.context.runner.ContextConsumer;
+import org.springframework.context.ApplicationContext;
+import org.springframework.context.SmartLifecycle;
 
 /** What an application gets from the starter, and what turns it off. */
 class LeaseholdAutoConfigurationTest {
@@ -83,6 +97,41 @@ class LeaseholdAutoConfigurationTest {
                         .getFailure()
                         .rootCause()
                         .satisfies(cause -> assertThat(cause.getMessage().toLowerCase(java.util.Locale.ROOT)).contains(what)));
+    }
+
+    /** What the client learns tomorrow must become a property. Executors and listeners are no values: they are beans. */
+    @Test
+    void everyOptionIsAProperty() {
+        Set<String> options = Stream.of(LeaseholdClient.Builder.class.getDeclaredMethods())
+                .filter(method -> Modifier.isPublic(method.getModifiers()))
+                .map(Method::getName)
+                .collect(Collectors.toSet());
+        options.removeAll(Set.of("build", "executor", "listener"));
+        assertThat(Stream.of(LeaseholdProperties.class.getRecordComponents()).map(RecordComponent::getName))
+                .containsAll(options);
+    }
+
+    /** On an etcd with users, because elsewhere nobody asks who the client is. */
+    @Test
+    void userAndPasswordReachTheClient() throws Exception {
+        Path program = Path.of(System.getProperty("leasehold.root"), "target/debug/leasehold-etcd");
+        Process etcd = new ProcessBuilder(program.toString(), "--root-password", "right")
+                .redirectError(ProcessBuilder.Redirect.INHERIT)
+                .start();
+        try {
+            String endpoint = JsonPath.read(etcd.inputReader().readLine(), "$.endpoints[0]");
+            ApplicationContextRunner application =
+                    application().withPropertyValues("leasehold.endpoints=" + endpoint, "leasehold.user=root");
+            application
+                    .withPropertyValues("leasehold.password=right")
+                    .run(context -> context.getBean(LeaseholdClient.class).ping());
+            application.withPropertyValues("leasehold.password=wrong").run(context -> assertThatThrownBy(
+                            context.getBean(LeaseholdClient.class)::ping)
+                    .isInstanceOf(UnauthenticatedException.class));
+        } finally {
+            etcd.outputWriter().close();
+            assertThat(etcd.waitFor(30, TimeUnit.SECONDS)).isTrue();
+        }
     }
 
     @Test
@@ -235,6 +284,49 @@ class LeaseholdAutoConfigurationTest {
         assertThat(application.isAlive()).isFalse();
     }
 
+    /** Work of users that ends as late as a web server stops. */
+    static final class LateWork implements SmartLifecycle {
+        private final LeaseholdClient client;
+        private final ApplicationContext context;
+        private Guard guard;
+        private boolean isFirst;
+
+        // Not with the bean that waits: it would stop after whoever depends on it, whatever its phase.
+        LateWork(LeaseholdClient client, ApplicationContext context) {
+            this.client = client;
+            this.context = context;
+        }
+
+        @Override
+        public void start() {
+            guard = client.lock("w").acquireAsync().join();
+        }
+
+        @Override
+        public void stop() {
+            isFirst = context.getBean(HeldLocks.class).isRunning();
+            guard.close();
+            guard = null;
+        }
+
+        @Override
+        public boolean isRunning() {
+            return guard != null;
+        }
+
+        @Override
+        public int getPhase() {
+            return SmartLifecycle.DEFAULT_PHASE - 2048;
+        }
+    }
+
+    @Test
+    void theShutdownLetsTheWorkEndBeforeItWaits() {
+        CompletableFuture<LateWork> work = new CompletableFuture<>();
+        application().withBean(LateWork.class).run(context -> work.complete(context.getBean(LateWork.class)));
+        assertThat(work.join().isFirst).isTrue();
+    }
+
     @Test
     void theShutdownReleasesWhatIsHeldForTooLong() {
         application()
@@ -245,15 +337,35 @@ class LeaseholdAutoConfigurationTest {
 
     @Test
     void propertiesAreDocumented() throws Exception {
-        String metadata = new String(getClass()
-                .getResourceAsStream("/META-INF/spring-configuration-metadata.json")
-                .readAllBytes());
-        for (String name : new String[] {
-            "endpoints", "ttl", "namespace", "identity", "user", "password", "ca-file", "cert-file", "key-file",
-            "connect-timeout", "request-timeout", "shutdown-timeout", "enabled", "metrics.enabled", "metrics.names",
-            "integration.enabled", "integration.prefix", "shedlock.enabled", "shedlock.prefix"
-        }) {
-            assertThat(metadata).contains("\"leasehold." + name + "\"");
-        }
+        List<Map<String, Object>> properties = JsonPath.read(
+                getClass().getResourceAsStream("/META-INF/spring-configuration-metadata.json"),
+                "$.properties[?(@.name =~ /leasehold\\..*/)]");
+        assertThat(properties)
+                .extracting(property -> property.get("name"))
+                .containsExactlyInAnyOrder(
+                        "leasehold.enabled",
+                        "leasehold.endpoints",
+                        "leasehold.ttl",
+                        "leasehold.namespace",
+                        "leasehold.identity",
+                        "leasehold.user",
+                        "leasehold.password",
+                        "leasehold.ca-file",
+                        "leasehold.cert-file",
+                        "leasehold.key-file",
+                        "leasehold.connect-timeout",
+                        "leasehold.request-timeout",
+                        "leasehold.shutdown-timeout",
+                        "leasehold.metrics.enabled",
+                        "leasehold.metrics.names",
+                        "leasehold.integration.enabled",
+                        "leasehold.integration.prefix",
+                        "leasehold.shedlock.enabled",
+                        "leasehold.shedlock.prefix");
+        assertThat(properties).allSatisfy(property -> assertThat(property.get("description")).asString().endsWith("."));
+        assertThat(properties)
+                .filteredOn("name", "leasehold.shutdown-timeout")
+                .extracting(property -> property.get("defaultValue"))
+                .containsExactly("20s");
     }
 }
