@@ -67,6 +67,8 @@ STAGES = [
     Stage("sample-sale", "tests", ["tests/samples/flash-sale/run", "--locks", "none", "leasehold"]),
     # Both kinds of instances in one queue, as processes; needs what the stage before has built.
     Stage("java-upgrade", "check", ["tests/samples/java/run", "upgrade"]),
+    # Installed, and used by projects that know only the coordinates.
+    Stage("java-fresh", "check", ["tests/fresh/java.py"]),
     Stage("conformance", "tests", ["tests/conformance/play", "--version", "3.7"]),
     # Optimised builds of their own: seeds and states by the thousand, and faults planted in a copy.
     Stage("simulation", "check", ["cargo", "run", "--profile", "sim", "-p", "leasehold-sim", "--", "--seeds", "4000"]),

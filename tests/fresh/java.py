@@ -1,70 +1,44 @@
 #!/usr/bin/env python3
-"""Installs the Java artifacts, makes a Maven project outside the repository, and runs the README's example in it.
+"""Installs the Java artifacts and uses them as a newcomer does: in Maven projects outside of the repository.
 
-The project knows nothing but the coordinates. Ends with 0 if the example ran and left nothing in etcd.
+The projects know nothing but the coordinates, and get the examples of the README as they stand there. `plain` runs its example on a
+class path. `shop` is a Spring Boot service, packaged as a fat jar: under `java -jar` it takes a lock, and its health and its
+meters are asked. Ends with 0 if all of that worked and nothing was left in etcd.
 """
 
 import json
 import re
+import shutil
 import subprocess
 import sys
 import tempfile
+import time
+import urllib.request
+from contextlib import contextmanager
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
+HERE = Path(__file__).resolve().parent
 ADDRESS = "http://127.0.0.1:2379"
-
-POM = """<project xmlns="http://maven.apache.org/POM/4.0.0">
-  <modelVersion>4.0.0</modelVersion>
-  <groupId>com.example</groupId>
-  <artifactId>fresh</artifactId>
-  <version>1</version>
-  <properties>
-    <maven.compiler.release>17</maven.compiler.release>
-    <project.build.sourceEncoding>UTF-8</project.build.sourceEncoding>
-  </properties>
-  <dependencyManagement>
-    <dependencies>
-      <dependency>
-        <groupId>io.leasehold</groupId>
-        <artifactId>leasehold-bom</artifactId>
-        <version>VERSION</version>
-        <type>pom</type>
-        <scope>import</scope>
-      </dependency>
-    </dependencies>
-  </dependencyManagement>
-  <dependencies>
-    <dependency>
-      <groupId>io.leasehold</groupId>
-      <artifactId>leasehold</artifactId>
-    </dependency>
-  </dependencies>
-  <build>
-    <pluginManagement>
-      <plugins>
-PLUGINS
-      </plugins>
-    </pluginManagement>
-  </build>
-</project>
-"""
-
-PROGRAM = """import io.leasehold.*;
-import java.time.Duration;
-import java.util.concurrent.CompletableFuture;
-
-public class Main {
-    public static void main(String[] arguments) throws Exception {
-BODY
-    }
-}
-"""
+# What users get; the rest are programs of ours.
+MODULES = ["bom", "leasehold-test", "spring/integration", "spring/shedlock", "spring/starter"]
+START_SECONDS = 60
+# How a JVM ends that was told to by SIGTERM.
+TERMINATED = 128 + 15
 
 
-def example() -> str:
-    """What the README shows."""
-    return re.search(r"^```java\n(.*?)^```$", (ROOT / "README.md").read_text(), re.MULTILINE | re.DOTALL)[1]
+class Failure(Exception):
+    """What a newcomer would have stumbled over."""
+
+
+def examples() -> list[str]:
+    """What the README shows in Java: the client, and a method under a lock."""
+    return re.findall(r"^```java\n(.*?)^```$", (ROOT / "README.md").read_text(), re.MULTILINE | re.DOTALL)
+
+
+def only(pattern: str, path: str) -> str:
+    """The one place in a file that says it."""
+    return re.search(pattern, (ROOT / path).read_text(), re.MULTILINE)[1]
 
 
 def plugins() -> str:
@@ -74,32 +48,126 @@ def plugins() -> str:
     return "\n".join(f"<plugin><artifactId>{name}</artifactId><version>{version}</version></plugin>" for name, version in found)
 
 
-def version() -> str:
-    """The project's one version."""
-    return re.search(r'^version = "(.*)"$', (ROOT / "Cargo.toml").read_text(), re.MULTILINE)[1]
+def install(directory: Path) -> Path:
+    """A local repository with what others have published, and what we install: not what an older build has installed."""
+    repository, usual = directory / "repository", Path.home() / ".m2/repository"
+    (repository / "io").mkdir(parents=True)
+    for path in [*usual.glob("*"), *usual.glob("io/*")]:
+        if path.name not in ("io", "leasehold"):
+            (repository / path.relative_to(usual)).symlink_to(path)
+    command = [ROOT / "scripts/maven.sh", "--untested", "install", "-pl", ",".join(MODULES), "-am"]
+    subprocess.run([*command, f"-Dmaven.repo.local={repository}"], check=True)
+    return repository
+
+
+def project(name: str, directory: Path, **texts: str) -> Path:
+    """A copy of a project outside of the repository, with its gaps filled in."""
+    copy = directory / name
+    shutil.copytree(HERE / name, copy)
+    for path in copy.rglob("*.*"):
+        filled = path.read_text()
+        for gap, text in texts.items():
+            filled = filled.replace(f"@{gap}@", text)
+        path.write_text(filled)
+    return copy
+
+
+def maven(where: Path, repository: Path, *goals: str) -> None:
+    command = ["mvn", "--batch-mode", "--quiet", f"-Dmaven.repo.local={repository}", *goals]
+    done = subprocess.run(command, cwd=where, capture_output=True, text=True, check=False)
+    if done.returncode != 0:
+        raise Failure(f"{' '.join(command)} in {where.name}:\n{done.stdout}{done.stderr}")
+
+
+@contextmanager
+def etcd():
+    """The endpoint of a real etcd, in which nothing may be left."""
+    program = ROOT / "target/debug/leasehold-etcd"
+    with subprocess.Popen([program], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:
+        try:
+            endpoint = json.loads(process.stdout.readline())["endpoints"][0]
+            yield endpoint
+            if leases := ask(f"{endpoint}/v3/lease/leases", {}).get("leases"):
+                raise Failure(f"the leases {leases} are left in etcd")
+        finally:
+            process.stdin.close()
+
+
+def ask(url: str, body: dict | None = None) -> dict:
+    data = None if body is None else json.dumps(body).encode()
+    with urllib.request.urlopen(urllib.request.Request(url, data), timeout=30) as response:
+        return json.load(response)
+
+
+def run_plain(directory: Path, repository: Path, version: str) -> None:
+    with etcd() as endpoint:
+        readme = examples()[0].replace(ADDRESS, endpoint)
+        where = project("plain", directory, VERSION=version, PLUGINS=plugins(), README=readme)
+        maven(where, repository, "compile", "dependency:copy-dependencies")
+        libraries = sorted(path.name for path in (where / "target/dependency").iterdir())
+        command = ["java", "-cp", "target/classes:target/dependency/*", "Main"]
+        ran = subprocess.run(command, cwd=where, capture_output=True, text=True, timeout=60, check=False)
+        if ran.returncode != 0 or "mine, with the token" not in ran.stdout or ran.stderr:
+            raise Failure(f"the example ended with {ran.returncode}:\n{ran.stdout}{ran.stderr}")
+    print(f"plain, with {', '.join(libraries)}: {ran.stdout.strip()}", flush=True)
+
+
+def run_shop(directory: Path, repository: Path, version: str, boot: str) -> None:
+    readme = next(example for example in examples() if "@Locked" in example)
+    where = project("shop", directory, VERSION=version, BOOT=boot, WEB="webmvc", README=readme)
+    maven(where, repository, "package")
+    log = where / "shop.log"
+    with etcd() as endpoint, log.open("w") as output:
+        command = ["java", "-jar", "target/shop-1.jar", "--server.port=0", f"--leasehold.endpoints={endpoint}"]
+        process = subprocess.Popen(command, cwd=where, stdout=output, stderr=subprocess.STDOUT)
+        try:
+            told = visit(f"http://127.0.0.1:{port(process, log)}")
+        finally:
+            process.terminate()
+            ended = process.wait(START_SECONDS)
+        if ended != TERMINATED:
+            raise Failure(f"the service ended with {ended}:\n{log.read_text()}")
+    print(f"shop, on Spring Boot {boot} under java -jar: {told}", flush=True)
+
+
+def port(process: subprocess.Popen, log: Path) -> str:
+    """Where the service listens, once it has started."""
+    deadline = time.monotonic() + START_SECONDS
+    while time.monotonic() < deadline and process.poll() is None:
+        said = log.read_text()
+        if "Started Shop" in said and (found := re.search(r"started on port (\d+)", said)):
+            return found[1]
+        time.sleep(0.05)
+    raise Failure(f"the service did not start:\n{log.read_text()}")
+
+
+def visit(service: str) -> str:
+    """Lets the service take a lock, and asks what it says about that."""
+    entry = ask(f"{service}/pay/7", {})
+    if entry["token"] != entry["owner"]:
+        raise Failure(f"the method ran with the token of somebody who was not first in the queue: {entry}")
+    health = ask(f"{service}/actuator/health")["components"]["leasehold"]
+    if health["status"] != "UP":
+        raise Failure(f"the health is {health}")
+    wanted = {"acquire?tag=outcome:acquired": 1, "hold": 1, "held": 0}
+    meters = {meter: ask(f"{service}/actuator/metrics/leasehold.{meter}")["measurements"][0]["value"] for meter in wanted}
+    if meters != wanted:
+        raise Failure(f"the meters are {meters}, not {wanted}")
+    return f"paid with the token {entry['token']}; health {health}; meters {meters}"
 
 
 def main() -> int:
-    subprocess.run([ROOT / "scripts/maven.sh", "--untested", "install"], check=True)
-    with tempfile.TemporaryDirectory() as directory, subprocess.Popen(
-        [ROOT / "target/debug/leasehold-etcd"], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
-    ) as etcd:
-        endpoint = json.loads(etcd.stdout.readline())["endpoints"][0]
-        project = Path(directory)
-        (project / "src/main/java").mkdir(parents=True)
-        (project / "pom.xml").write_text(POM.replace("VERSION", version()).replace("PLUGINS", plugins()))
-        program = PROGRAM.replace("BODY", example().replace(ADDRESS, endpoint))
-        (project / "src/main/java/Main.java").write_text(program)
-        goals = ["compile", "dependency:copy-dependencies"]
-        subprocess.run(["mvn", "--batch-mode", "--quiet", "--offline", *goals], cwd=project, check=True)
-        libraries = sorted(path.name for path in (project / "target/dependency").iterdir())
-        ran = subprocess.run(
-            ["java", "-cp", "target/classes:target/dependency/*", "Main"], cwd=project, capture_output=True, text=True, timeout=60
-        )
-        print(f"{', '.join(libraries)}: {ran.stdout.strip()}")
-        print(ran.stderr, file=sys.stderr, end="")
-        etcd.stdin.close()
-        return ran.returncode or int("mine, with the token" not in ran.stdout or ran.stderr != "")
+    version = only(r'^version = "(.*)"$', "Cargo.toml")
+    boot = only("<spring-boot.version>(.*)</spring-boot.version>", "bindings-java/spring/pom.xml")
+    with tempfile.TemporaryDirectory(prefix="fresh-") as directory:
+        repository = install(Path(directory))
+        try:
+            run_plain(Path(directory), repository, version)
+            run_shop(Path(directory), repository, version, boot)
+        except Failure as failure:
+            print(failure, file=sys.stderr)
+            return 1
+    return 0
 
 
 if __name__ == "__main__":
