@@ -3,7 +3,6 @@ package io.leasehold.spring;
 import io.leasehold.LeaseholdClient;
 import java.lang.reflect.Method;
 import java.lang.reflect.Modifier;
-import java.util.Map;
 import java.util.Set;
 import java.util.concurrent.ConcurrentHashMap;
 import java.util.function.Supplier;
@@ -26,7 +25,7 @@ public final class LockedBeanPostProcessor extends AbstractBeanFactoryAwareAdvis
 
     private final transient LockedInterceptor interceptor;
     /** Classes that were looked at. */
-    private final transient Map<Class<?>, Boolean> checked = new ConcurrentHashMap<>();
+    private final transient Set<Class<?>> checked = ConcurrentHashMap.newKeySet();
 
     /**
      * A processor for all beans.
@@ -45,22 +44,19 @@ public final class LockedBeanPostProcessor extends AbstractBeanFactoryAwareAdvis
     /** Refuses what could not be locked: when the application starts, not when the method is called. */
     @Override
     public Object postProcessBeforeInitialization(Object bean, String beanName) {
-        checked.computeIfAbsent(AopUtils.getTargetClass(bean), this::check);
+        Class<?> type = AopUtils.getTargetClass(bean);
+        if (checked.add(type) && AnnotationUtils.isCandidateClass(type, Locked.class)) {
+            check(type);
+        }
         return bean;
     }
 
-    private boolean check(Class<?> type) {
-        if (!AnnotationUtils.isCandidateClass(type, Locked.class)) {
-            return false;
-        }
-        Map<Method, Locked> methods = MethodIntrospector.selectMethods(
-                type, (MethodIntrospector.MetadataLookup<Locked>) LockedMethod::find);
-        methods.forEach(interceptor::method);
-        Set<Method> found = methods.keySet();
+    private void check(Class<?> type) {
+        Set<Method> found = MethodIntrospector.selectMethods(type, (Method method) -> LockedMethod.find(method) != null);
+        found.forEach(interceptor::method);
         if (!found.isEmpty() && Modifier.isFinal(type.getModifiers())) {
             throw new IllegalStateException("@Locked on " + found.iterator().next() + ": its class is final, so that no proxy can"
                     + " take the lock; make it an ordinary class");
         }
-        return !found.isEmpty();
     }
 }

@@ -28,18 +28,16 @@ final class LockedInterceptor implements MethodInterceptor {
         this.placeholders = placeholders;
     }
 
-    /** Reads and checks the annotation of a method; the same one every time. */
-    LockedMethod method(Method method, Locked locked) {
-        return methods.computeIfAbsent(method, each -> new LockedMethod(each, locked, placeholders));
+    /** Reads and checks the annotation of a method that has one: once. */
+    LockedMethod method(Method method) {
+        return methods.computeIfAbsent(method, each -> new LockedMethod(each, placeholders));
     }
 
     @Override
     public @Nullable Object invoke(MethodInvocation invocation) throws Throwable {
         Object target = Objects.requireNonNull(invocation.getThis(), "a bean");
         Method called = AopUtils.getMostSpecificMethod(invocation.getMethod(), target.getClass());
-        // The pointcut has found it there.
-        Locked locked = Objects.requireNonNull(LockedMethod.find(called), "@Locked");
-        LockedMethod method = method(called, locked);
+        LockedMethod method = method(called);
         LeaseholdLock lock = client.get().lock(method.name(target, invocation.getArguments()));
         if (!take(lock, method)) {
             if (method.skips) {

@@ -1,11 +1,15 @@
 package io.leasehold.spring;
 
+import java.lang.reflect.AnnotatedElement;
 import java.lang.reflect.Method;
 import java.lang.reflect.Modifier;
 import java.time.Duration;
 import java.util.ArrayList;
 import java.util.List;
+import java.util.Objects;
 import java.util.Optional;
+import java.util.concurrent.CompletionStage;
+import java.util.concurrent.Flow;
 import java.util.concurrent.Future;
 import java.util.stream.Stream;
 import org.jspecify.annotations.Nullable;
@@ -21,6 +25,7 @@ import org.springframework.expression.common.TemplateParserContext;
 import org.springframework.expression.spel.standard.SpelExpressionParser;
 import org.springframework.format.annotation.DurationFormat;
 import org.springframework.format.datetime.standard.DurationFormatterUtils;
+import org.springframework.scheduling.annotation.Async;
 import org.springframework.util.ClassUtils;
 import org.springframework.util.StringValueResolver;
 
@@ -43,12 +48,13 @@ final class LockedMethod {
     final boolean declaresInterrupts;
 
     /**
-     * Reads the annotation of a method.
+     * Reads the annotation of a method that has one.
      *
      * @throws IllegalStateException if it cannot be carried out; the message says why
      */
-    LockedMethod(Method method, Locked locked, StringValueResolver placeholders) {
+    LockedMethod(Method method, StringValueResolver placeholders) {
         this.method = method;
+        Locked locked = Objects.requireNonNull(find(method), "@Locked");
         String text = resolve(locked.name(), placeholders);
         this.declaresInterrupts = Stream.of(method.getExceptionTypes())
                 .anyMatch(type -> type.isAssignableFrom(InterruptedException.class));
@@ -122,8 +128,8 @@ final class LockedMethod {
             return false;
         }
         return Future.class.isAssignableFrom(type)
-                || java.util.concurrent.CompletionStage.class.isAssignableFrom(type)
-                || java.util.concurrent.Flow.Publisher.class.isAssignableFrom(type)
+                || CompletionStage.class.isAssignableFrom(type)
+                || Flow.Publisher.class.isAssignableFrom(type)
                 || ClassUtils.getAllInterfacesForClassAsSet(type).stream()
                         .anyMatch(each -> each.getName().equals("org.reactivestreams.Publisher"));
     }
@@ -132,8 +138,8 @@ final class LockedMethod {
         return isAsync(method) || isAsync(method.getDeclaringClass());
     }
 
-    private static boolean isAsync(java.lang.reflect.AnnotatedElement element) {
-        return AnnotatedElementUtils.hasAnnotation(element, org.springframework.scheduling.annotation.Async.class);
+    private static boolean isAsync(AnnotatedElement element) {
+        return AnnotatedElementUtils.hasAnnotation(element, Async.class);
     }
 
     private @Nullable Duration duration(String text) {
