@@ -1,6 +1,6 @@
 package io.leasehold;
 
-import java.util.List;
+import java.util.Arrays;
 import java.util.concurrent.CompletableFuture;
 import java.util.concurrent.Executor;
 import java.util.function.Function;
@@ -11,20 +11,16 @@ import org.jspecify.annotations.Nullable;
  * that arrives afterwards is released.
  */
 final class Operation<T> extends CompletableFuture<T> implements Receiver {
-    private static final StackWalker WALKER = StackWalker.getInstance();
-    /** Frames of the caller that a failure shows. */
-    private static final int FRAMES = 16;
-
     private final Function<Completion, T> result;
     private final Executor executor;
-    private final List<StackWalker.StackFrame> caller;
+    /** Knows where it was started. The JVM notes that quickly; what takes long, reading the notes, waits for a failure. */
+    private final Throwable caller = new Throwable();
     private volatile long operation;
     private volatile boolean isAnswered;
 
     Operation(Executor executor, Function<Completion, T> result) {
         this.executor = executor;
         this.result = result;
-        this.caller = WALKER.walk(frames -> frames.dropWhile(Operation::isOurs).limit(FRAMES).toList());
         whenComplete(this::ended);
     }
 
@@ -52,7 +48,9 @@ final class Operation<T> extends CompletableFuture<T> implements Receiver {
     private void answer(Completion completion) {
         if (completion.isFailure()) {
             RuntimeException failure = completion.failure();
-            failure.setStackTrace(caller.stream().map(StackWalker.StackFrame::toStackTraceElement).toArray(StackTraceElement[]::new));
+            failure.setStackTrace(Arrays.stream(caller.getStackTrace())
+                    .dropWhile(Operation::isOurs)
+                    .toArray(StackTraceElement[]::new));
             completeExceptionally(failure);
             return;
         }
@@ -78,7 +76,7 @@ final class Operation<T> extends CompletableFuture<T> implements Receiver {
         return new CompletableFuture<>();
     }
 
-    private static boolean isOurs(StackWalker.StackFrame frame) {
+    private static boolean isOurs(StackTraceElement frame) {
         String name = frame.getClassName();
         return name.startsWith("java.") || name.substring(0, Math.max(0, name.lastIndexOf('.'))).equals("io.leasehold");
     }
