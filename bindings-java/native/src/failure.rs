@@ -8,7 +8,7 @@ use jni::{
     ids::JStaticMethodID,
     jni_sig, jni_str,
     objects::{JClass, JThrowable},
-    refs::{Global, Reference},
+    refs::{Reference, Weak},
     signature::ReturnType,
     sys::jvalue,
 };
@@ -16,9 +16,10 @@ use leasehold_bridge::{Code, Error, panics};
 use once_cell::sync::OnceCell;
 
 /// What makes an exception. Looked up once, by the static initialiser of the class that has the native methods: only its class
-/// loader is sure to find ours, wherever the jar lies.
+/// loader is sure to find ours, wherever the jar lies. It is alive whenever one of those methods runs, and nothing here keeps it:
+/// an application that is undeployed must not stay in memory.
 struct Exceptions {
-    class: Global<JClass<'static>>,
+    class: Weak<JClass<'static>>,
     of: JStaticMethodID,
 }
 
@@ -31,7 +32,7 @@ pub fn initialise(env: &mut Env, class: &JClass) -> jni::errors::Result<()> {
         jni_str!("of"),
         jni_sig!((int, int, java.lang.String) -> java.lang.RuntimeException),
     )?;
-    let class = env.new_global_ref(class)?;
+    let class = env.new_weak_ref(class)?;
     // A second call changes nothing.
     let _ = EXCEPTIONS.set(Exceptions { class, of });
     Ok(())
@@ -109,6 +110,7 @@ fn try_throw(env: &mut Env, error: &Error) -> jni::errors::Result<()> {
     let Some(Exceptions { class, of }) = EXCEPTIONS.get() else {
         return env.throw(format!("{error}"));
     };
+    let Some(class) = class.upgrade_local(env)? else { return env.throw(format!("{error}")) };
     let message = env.new_string(error.message())?;
     let arguments = [
         jvalue { i: error.code().number() },

@@ -1,6 +1,7 @@
 package io.leasehold;
 
 import java.time.Duration;
+import java.util.HashMap;
 import java.util.Map;
 import java.util.Optional;
 import java.util.concurrent.ConcurrentHashMap;
@@ -8,12 +9,10 @@ import org.jspecify.annotations.Nullable;
 
 /**
  * What threads hold through {@link LeaseholdLock#lock}, for one client: the calling thread's guard of a name, and how often it
- * has to unlock. Each thread touches its own entries only.
+ * has to unlock. Each thread touches its own entries only. There is no class of keys: Java 17 keeps the class of a record whose
+ * {@code equals} was used, and with it an application that is undeployed.
  */
 final class ThreadHolds {
-    /** Holds are told apart by name and thread, so that it does not matter which lock object is used. */
-    private record Key(String name, Thread thread) {}
-
     private static final class Hold {
         final Guard guard;
         int count = 1;
@@ -23,7 +22,8 @@ final class ThreadHolds {
         }
     }
 
-    private final Map<Key, Hold> holds = new ConcurrentHashMap<>();
+    /** By thread and name, so that it does not matter which lock object is used. */
+    private final Map<Thread, Map<String, Hold>> holds = new ConcurrentHashMap<>();
 
     /** Whether no thread holds anything. */
     boolean isEmpty() {
@@ -42,7 +42,7 @@ final class ThreadHolds {
 
     /** The thread holds the lock from now on. */
     void enter(String name, Guard guard) {
-        holds.put(key(name), new Hold(guard));
+        holds.computeIfAbsent(Thread.currentThread(), thread -> new HashMap<>()).put(name, new Hold(guard));
     }
 
     /** Counts one more hold if the thread holds the lock; throws if it has lost it. */
@@ -68,16 +68,20 @@ final class ThreadHolds {
         }
         hold.count--;
         if (hold.count == 0) {
-            holds.remove(key(name));
+            remove(name);
             hold.guard.close();
         }
     }
 
     private @Nullable Hold hold(String name) {
-        return holds.get(key(name));
+        Map<String, Hold> mine = holds.get(Thread.currentThread());
+        return mine == null ? null : mine.get(name);
     }
 
-    private static Key key(String name) {
-        return new Key(name, Thread.currentThread());
+    private void remove(String name) {
+        holds.computeIfPresent(Thread.currentThread(), (thread, mine) -> {
+            mine.remove(name);
+            return mine.isEmpty() ? null : mine;
+        });
     }
 }

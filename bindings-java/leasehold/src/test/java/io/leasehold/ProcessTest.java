@@ -108,6 +108,13 @@ final class ProcessTest {
     }
 
     @Test
+    void goesWithItsClassLoader() throws Exception {
+        Ended ended = run(List.of(), "unloading", Etcd.name());
+        assertEquals(0, ended.code, ended.output);
+        assertTrue(ended.output.contains("unloaded"), ended.output);
+    }
+
+    @Test
     void takesTheLibraryThatItIsTold() throws Exception {
         assertEquals(0, run(List.of("-Dleasehold.native.path=" + library()), "tour", Etcd.name()).code);
         Ended missing = run(List.of("-Dleasehold.native.path=/no/such.so"), "tour", Etcd.name());

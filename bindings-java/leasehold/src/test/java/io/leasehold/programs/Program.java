@@ -3,6 +3,7 @@ package io.leasehold.programs;
 import io.leasehold.Guard;
 import io.leasehold.LeaseholdClient;
 import io.leasehold.LeaseholdLock;
+import java.lang.ref.WeakReference;
 import java.net.URL;
 import java.net.URLClassLoader;
 import java.nio.file.Path;
@@ -11,6 +12,7 @@ import java.util.ArrayList;
 import java.util.Arrays;
 import java.util.List;
 import java.util.concurrent.CompletableFuture;
+import org.awaitility.Awaitility;
 
 /** Programs that a test runs in a JVM of their own: {@code Program <what> <endpoint> <name>}. */
 public final class Program {
@@ -24,6 +26,7 @@ public final class Program {
             case "pending" -> pending(endpoint, name);
             case "tour" -> tour(endpoint, name);
             case "class-loaders" -> classLoaders(endpoint, name);
+            case "unloading" -> unloading(endpoint, name);
             default -> throw new IllegalArgumentException(arguments[0]);
         }
     }
@@ -107,25 +110,53 @@ public final class Program {
         throw new AssertionError("nothing was thrown");
     }
 
-    /** Loads leasehold twice, with a class loader each, and lets both of them contend. */
-    private static void classLoaders(String endpoint, String name) throws Exception {
+    /** One that has everything of ours for itself. */
+    private static URLClassLoader loader() throws Exception {
         List<URL> path = new ArrayList<>();
         for (String entry : System.getProperty("java.class.path").split(System.getProperty("path.separator"))) {
             path.add(Path.of(entry).toUri().toURL());
         }
-        URL[] urls = path.toArray(URL[]::new);
-        ClassLoader platform = ClassLoader.getPlatformClassLoader();
-        try (URLClassLoader first = new URLClassLoader(urls, platform);
-                URLClassLoader second = new URLClassLoader(urls, platform)) {
-            for (URLClassLoader loader : Arrays.asList(first, second, first)) {
-                Class<?> program = loader.loadClass(Program.class.getName());
-                if (program == Program.class) {
-                    throw new AssertionError("not a class of its own");
-                }
-                program.getMethod("main", String[].class).invoke(null, (Object) new String[] {"tour", endpoint, name});
+        return new URLClassLoader(path.toArray(URL[]::new), ClassLoader.getPlatformClassLoader());
+    }
+
+    private static void tourIn(ClassLoader loader, String endpoint, String name) throws Exception {
+        Class<?> program = loader.loadClass(Program.class.getName());
+        if (program == Program.class) {
+            throw new AssertionError("not a class of its own");
+        }
+        program.getMethod("main", String[].class).invoke(null, (Object) new String[] {"tour", endpoint, name});
+    }
+
+    /** Loads leasehold twice, with a class loader each, and lets both of them contend. */
+    private static void classLoaders(String endpoint, String name) throws Exception {
+        try (URLClassLoader first = loader();
+                URLClassLoader second = loader()) {
+            for (ClassLoader loader : Arrays.asList(first, second, first)) {
+                tourIn(loader, endpoint, name);
             }
         }
         tour(endpoint, name);
         System.out.println("three times in one JVM");
+    }
+
+    /** As an application server undeploys an application: its classes go, and what stays of the library does no harm. */
+    private static void unloading(String endpoint, String name) throws Exception {
+        WeakReference<ClassLoader> used = use(endpoint, name);
+        // Threads for callbacks end when they have been idle for some seconds.
+        Awaitility.await("the class loader is gone")
+                .atMost(Duration.ofSeconds(30))
+                .until(() -> {
+                    System.gc();
+                    return used.get() == null;
+                });
+        tour(endpoint, name);
+        System.out.println("unloaded");
+    }
+
+    private static WeakReference<ClassLoader> use(String endpoint, String name) throws Exception {
+        try (URLClassLoader loader = loader()) {
+            tourIn(loader, endpoint, name);
+            return new WeakReference<>(loader);
+        }
     }
 }
