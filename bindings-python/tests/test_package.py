@@ -1,13 +1,12 @@
 """What pip installs: the wheel on every CPython of this machine, in fresh environments outside of the repository.
 
-`bindings-python/wheel` comes first: without it, these are skipped, and say so.
+Built for these tests without optimisation; with LEASEHOLD_FULL=1 as it is published.
 """
 
 from __future__ import annotations
 
 import os
 import re
-import shutil
 import subprocess
 import sys
 import tarfile
@@ -16,35 +15,44 @@ from pathlib import Path
 
 import pytest
 from conftest import FULL, ROOT, Server
+from test_pages import EXAMPLE
 
-WHEELS = ROOT / "target" / "wheels"
-EXAMPLE = re.compile(r"^```python\n(.*?)^```$", re.DOTALL | re.MULTILINE)
+BINDINGS = ROOT / "bindings-python"
 BIN = Path(sys.executable).parent
-
-pytestmark = pytest.mark.skipif(
-    not list(WHEELS.glob("leasehold-*.whl")), reason="there is no wheel; bindings-python/wheel builds it"
-)
+# With an empty cache, the first of them compiles everything that the module is made of.
+pytestmark = pytest.mark.timeout(1400)
 
 
-def the(pattern: str) -> Path:
-    (found,) = WHEELS.glob(pattern)
-    return found
+class Packages:
+    """The wheel and the source distribution."""
+
+    def __init__(self, folder: Path) -> None:
+        (self.wheel,) = folder.glob("leasehold-*.whl")
+        (self.source,) = folder.glob("leasehold-*.tar.gz")
+        with zipfile.ZipFile(self.wheel) as wheel:
+            self.files = {name: wheel.read(name) for name in wheel.namelist()}
+
+
+@pytest.fixture(scope="session")
+def packages(tmp_path_factory: pytest.TempPathFactory) -> Packages:
+    folder = tmp_path_factory.mktemp("wheels")
+    subprocess.run([BINDINGS / "wheel", folder, "release" if FULL else "dev"], check=True)
+    return Packages(folder)
 
 
 def pythons() -> dict[str, Path]:
-    """Every CPython from 3.10 on, by its version: on the PATH and those of pyenv."""
-    folders = [Path(folder) for folder in os.environ["PATH"].split(os.pathsep)]
-    folders += (Path.home() / ".pyenv" / "versions").glob("*/bin")
+    """Every CPython from 3.10 on, by its version: those of pyenv, and on the PATH."""
+    folders = list((Path.home() / ".pyenv" / "versions").glob("*/bin"))
+    folders += [Path(folder) for folder in os.environ["PATH"].split(os.pathsep) if "shims" not in folder]
     found: dict[str, Path] = {}
-    for folder in folders:
-        for program in sorted(folder.glob("python3.[0-9]*")):
-            if re.fullmatch(r"python3\.\d+", program.name):
-                say = "import sys; print(*sys.version_info[:2], sys.implementation.name)"
-                done = subprocess.run([program, "-c", say], capture_output=True, text=True, check=False)
-                if done.returncode == 0:
-                    major, minor, kind = done.stdout.split()
-                    if kind == "cpython" and (int(major), int(minor)) >= (3, 10):
-                        found.setdefault(f"{major}.{minor}", program)
+    for program in [Path(sys.executable), *(found for folder in folders for found in folder.glob("python3.[0-9]*"))]:
+        if re.fullmatch(r"python(3\.\d+)?", program.name):
+            say = "import sys; print(*sys.version_info[:2], sys.implementation.name)"
+            done = subprocess.run([program, "-c", say], capture_output=True, text=True, check=False)
+            if done.returncode == 0:
+                major, minor, kind = done.stdout.split()
+                if kind == "cpython" and (int(major), int(minor)) >= (3, 10):
+                    found.setdefault(f"{major}.{minor}", program)
     return found
 
 
@@ -55,20 +63,23 @@ def clean() -> dict[str, str]:
     }
 
 
-@pytest.mark.parametrize("version", [f"3.{minor}" for minor in range(10, 16)])
-def test_the_wheel_in_a_fresh_environment(version: str, server: Server, tmp_path: Path) -> None:
-    found = pythons()
-    if version not in found:
-        pytest.skip(f"no CPython {version} on this machine")
-    venv = tmp_path / "venv"
-    subprocess.run([found[version], "-m", "venv", venv], check=True, env=clean())
-    install = [venv / "bin" / "pip", "install", "--quiet", "--no-index", the("leasehold-*.whl")]
-    subprocess.run(install, check=True, env=clean())
-    examples = EXAMPLE.findall((ROOT / "bindings-python" / "README.md").read_text())
+def install(package: Path, python: Path, folder: Path) -> Path:
+    """Installs it into a fresh environment; the Python there."""
+    subprocess.run([python, "-m", "venv", "--without-pip", folder], check=True, env=clean())
+    installed = folder / "bin" / "python"
+    pip = [BIN / "pip", "--python", installed, "install", "--quiet", "--no-index", package]
+    subprocess.run(pip, check=True, env=clean())
+    return installed
+
+
+@pytest.mark.parametrize("python", [pytest.param(program, id=version) for version, program in pythons().items()])
+def test_the_wheel_in_a_fresh_environment(python: Path, packages: Packages, server: Server, tmp_path: Path) -> None:
+    installed = install(packages.wheel, python, tmp_path / "venv")
+    examples = EXAMPLE.findall((BINDINGS / "README.md").read_text())
     assert examples
     for code in examples:
         program = code.replace("http://127.0.0.1:2379", server.url)
-        command = [venv / "bin" / "python", "-W", "error", "-c", program]
+        command = [installed, "-W", "error", "-c", program]
         done = subprocess.run(
             command, cwd=tmp_path, env=clean(), capture_output=True, text=True, timeout=60, check=False
         )
@@ -76,48 +87,48 @@ def test_the_wheel_in_a_fresh_environment(version: str, server: Server, tmp_path
         assert "mine, with the token" in done.stdout
 
 
-def test_the_wheel_runs_on_every_linux_with_glibc_2_28() -> None:
-    done = subprocess.run(
-        [BIN / "auditwheel", "show", the("leasehold-*.whl")], capture_output=True, text=True, check=True
-    )
+def test_the_wheel_runs_on_every_linux_with_glibc_2_28(packages: Packages) -> None:
+    done = subprocess.run([BIN / "auditwheel", "show", packages.wheel], capture_output=True, text=True, check=True)
     tags = [tuple(map(int, found)) for found in re.findall(r"manylinux_(\d+)_(\d+)", done.stdout)]
     assert tags, done.stdout
     assert min(tags) <= (2, 28), done.stdout
 
 
-def test_the_wheel_holds_what_it_should() -> None:
-    names = zipfile.ZipFile(the("leasehold-*.whl")).namelist()
-    for name in ("leasehold/py.typed", "leasehold/_native.pyi", "leasehold/_native.abi3.so", "leasehold/aio/_trio.py"):
-        assert name in names
-    assert not [name for name in names if "test_" in name or "examples" in name]
-    metadata = next(name for name in names if name.endswith("/METADATA"))
-    text = zipfile.ZipFile(the("leasehold-*.whl")).read(metadata).decode()
-    assert "protoc" in text, "the page says what building from source needs"
-    assert "License-Expression: Apache-2.0" in text
+def test_the_wheel_holds_what_it_should(packages: Packages) -> None:
+    assert packages.wheel.name.split("-")[2:4] == ["cp310", "abi3"]
+    module = {f"leasehold/{name}" for name in ("_native.abi3.so", "_native.pyi", "py.typed")}
+    sources = (BINDINGS / "python").rglob("*.py")
+    expected = module | {str(path.relative_to(BINDINGS / "python")) for path in sources}
+    about = {name.rpartition(".dist-info/")[2]: name for name in packages.files if ".dist-info/" in name}
+    assert set(packages.files) - set(about.values()) == expected
+    assert packages.files[about["licenses/LICENSE"]] == (ROOT / "LICENSE").read_bytes()
+    metadata = packages.files[about["METADATA"]].decode()
+    assert "protoc" in metadata, "the page says what building from source needs"
+    assert "License-Expression: Apache-2.0" in metadata
 
 
-def test_what_is_published_has_no_operations_for_tests(tmp_path: Path) -> None:
-    with zipfile.ZipFile(the("leasehold-*.whl")) as wheel:
+def test_what_is_published_has_no_operations_for_tests(packages: Packages, tmp_path: Path) -> None:
+    with zipfile.ZipFile(packages.wheel) as wheel:
         wheel.extractall(tmp_path)
     code = "import leasehold._native as native; assert not hasattr(native, 'testing')"
     subprocess.run([sys.executable, "-c", code], check=True, cwd=tmp_path, env=clean())
 
 
-def test_the_source_distribution(tmp_path: Path) -> None:
-    with tarfile.open(the("leasehold-*.tar.gz")) as source:
-        names = source.getnames()
-        for end in ("/Cargo.lock", "/core/src/lib.rs", "/core/bridge/src/lib.rs", "/PKG-INFO"):
-            assert [name for name in names if name.endswith(end)], end
+def test_the_source_distribution(packages: Packages, tmp_path: Path) -> None:
+    with tarfile.open(packages.source) as source:
+        names = {name.partition("/")[2] for name in source.getnames()}
+        page = source.extractfile(next(member for member in source if member.name.endswith("/PKG-INFO")))
+        assert page is not None
+        assert b"protoc" in page.read(), "the page says what building it needs"
+    assert {"Cargo.lock", "LICENSE", "PKG-INFO", "core/src/lib.rs", "core/bridge/src/lib.rs"} <= names
     if not FULL:
         return
-    # Built as pip builds it; what cargo has compiled of other crates is used again.
-    venv = tmp_path / "venv"
-    subprocess.run([sys.executable, "-m", "venv", venv], check=True)
-    install = [venv / "bin" / "pip", "install", "--quiet", the("leasehold-*.tar.gz")]
-    subprocess.run(install, check=True, env={**clean(), "CARGO_TARGET_DIR": str(ROOT / "target")})
+    # Built as pip builds it, with the tools of this environment; what cargo has compiled of other crates is used again.
+    pip = [BIN / "pip", "wheel", "--quiet", "--no-deps", "--no-build-isolation", "--wheel-dir", tmp_path]
+    tools = {"PATH": f"{BIN}:{os.environ['PATH']}", "CARGO_TARGET_DIR": str(ROOT / "target")}
+    subprocess.run([*pip, packages.source], check=True, env={**clean(), **tools})
+    (wheel,) = tmp_path.glob("leasehold-*.whl")
+    installed = install(wheel, Path(sys.executable), tmp_path / "venv")
     code = "import leasehold; print(leasehold.Client('memory://').lock('a').acquire().held)"
-    done = subprocess.run(
-        [venv / "bin" / "python", "-c", code], capture_output=True, text=True, check=True, env=clean()
-    )
+    done = subprocess.run([installed, "-c", code], capture_output=True, text=True, check=True, env=clean())
     assert done.stdout == "True\n"
-    shutil.rmtree(venv)
