@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import json
 import os
+import socket
 import statistics
 import subprocess
 import sys
@@ -18,6 +19,8 @@ from typing import TYPE_CHECKING, Any
 
 import etcd3  # type: ignore[import-untyped]  # has no types
 import redis
+from redis.backoff import ConstantBackoff
+from redis.retry import Retry
 
 import leasehold
 
@@ -27,15 +30,14 @@ if TYPE_CHECKING:
 ROUNDS = int(sys.argv[1]) if len(sys.argv) > 1 else 20
 CYCLES = 50
 TTL = 30
-REDIS_PORT = 16380
 
 
-def contestants(endpoint: str) -> dict[str, Callable[[], object]]:
+def contestants(endpoint: str, redis_port: int) -> dict[str, Callable[[], object]]:
     """What each does in one cycle."""
     client = leasehold.Client(endpoint, ttl=TTL)
     host, _, port = endpoint.removeprefix("http://").partition(":")
     other: Any = etcd3.client(host=host, port=int(port))
-    cache = redis.Redis(port=REDIS_PORT)
+    cache = redis.Redis(port=redis_port)
 
     def theirs() -> None:
         lock = other.lock("/compare/etcd3", ttl=TTL)
@@ -59,14 +61,14 @@ def microseconds(cycle: Callable[[], object]) -> float:
     return (time.perf_counter_ns() - started) / CYCLES / 1e3
 
 
-def compare(storage: str) -> None:
+def compare(storage: str, redis_port: int) -> None:
     """Prints one line for each."""
     command = [os.environ["LEASEHOLD_HARNESS"], "--version", "3.7", "--storage", storage]
     with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as server:  # noqa: S603 - ours
         if server.stdout is None:
             sys.exit("the harness has no output")
         cluster = json.loads(server.stdout.readline())
-        all_of_them = contestants(cluster["endpoints"][0])
+        all_of_them = contestants(cluster["endpoints"][0], redis_port)
         times: dict[str, list[float]] = {name: [] for name in all_of_them}
         for number in range(ROUNDS + 1):
             names = list(all_of_them)
@@ -85,19 +87,15 @@ def compare(storage: str) -> None:
 
 def main() -> None:
     """Both kinds of storage, one after the other."""
-    command = ["redis-server", "--port", str(REDIS_PORT), "--bind", "127.0.0.1", "--save", "", "--appendonly", "no"]
+    with socket.create_server(("127.0.0.1", 0)) as free:
+        port = free.getsockname()[1]
+    command = ["redis-server", "--port", str(port), "--bind", "127.0.0.1", "--save", "", "--appendonly", "no"]
     cache = subprocess.Popen(command, stdout=subprocess.DEVNULL)  # noqa: S603 - the one on the PATH
     try:
-        until = time.monotonic() + 10
-        while True:
-            try:
-                redis.Redis(port=REDIS_PORT).ping()
-                break
-            except redis.ConnectionError:
-                if time.monotonic() > until:
-                    raise
+        # For at most 10 s, until it is up.
+        redis.Redis(port=port, retry=Retry(ConstantBackoff(1), 10)).ping()
         for storage in ("disk", "memory"):
-            compare(storage)
+            compare(storage, port)
     finally:
         cache.kill()
         cache.wait()
