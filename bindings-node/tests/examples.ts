@@ -20,6 +20,8 @@ export interface Example {
   code: string
   /** Whether it serves HTTP until it is told to end. */
   isServer: boolean
+  /** Whether it has a queue in Redis. */
+  needsRedis: boolean
 }
 
 export function examples(): Example[] {
@@ -31,13 +33,14 @@ export function examples(): Example[] {
       kind: language === 'ts' ? 'mts' : /\brequire\(/.test(code) ? 'cjs' : 'mjs',
       code: /\brequire\(|^import /m.test(code) ? code : inside(code),
       isServer: code.includes('3000'),
+      needsRedis: code.includes('6379'),
     }))
   })
 }
 
-/** The example with the address of this etcd, and with this port if it is a server. */
-export function at(example: Example, endpoint: string, port: number): string {
-  return example.code.replaceAll(ADDRESS, endpoint).replaceAll('3000', String(port))
+/** The example with the address of this etcd, with this port if it is a server, and with this one of Redis. */
+export function at(example: Example, endpoint: string, port: number, redis: number | undefined): string {
+  return example.code.replaceAll(ADDRESS, endpoint).replaceAll('3000', String(port)).replaceAll('6379', String(redis))
 }
 
 function inside(code: string): string {

@@ -6,13 +6,13 @@
 import { execFile, spawn } from 'node:child_process'
 import { once } from 'node:events'
 import { mkdir, mkdtemp, rm, symlink, writeFile } from 'node:fs/promises'
-import { createServer } from 'node:net'
 import { tmpdir } from 'node:os'
 import { dirname, join } from 'node:path'
 import { promisify } from 'node:util'
 import { afterAll, beforeAll, describe, expect, inject, test } from 'vitest'
 import { at, examples } from './examples'
-import { endpoint, keys, until } from './support'
+import { startRedis } from './redis'
+import { endpoint, freePort, keys, until } from './support'
 
 const execute = promisify(execFile)
 const here = import.meta.dirname
@@ -167,7 +167,8 @@ describe('the examples of the pages', () => {
     const file = `${example.page.replaceAll(/\W/g, '-')}-${example.line}.${example.kind}`
     test(`${example.page}:${example.line}`, async () => {
       const port = await freePort()
-      await writeFile(join(beside, file), at(example, endpoint, port))
+      await using redis = example.needsRedis ? await startRedis() : undefined
+      await writeFile(join(beside, file), at(example, endpoint, port, redis?.port))
       const program = example.kind === 'mts' ? await compile(beside, file) : file
       if (example.isServer) await serve(program, port)
       else await execute(process.execPath, [program], { cwd: beside, env: environment() })
@@ -195,12 +196,4 @@ async function serve(program: string, port: number): Promise<void> {
   } finally {
     child.kill('SIGKILL')
   }
-}
-
-async function freePort(): Promise<number> {
-  const server = createServer().listen(0, '127.0.0.1')
-  await once(server, 'listening')
-  const { port } = server.address() as { port: number }
-  await once(server.close(), 'close')
-  return port
 }

@@ -1,6 +1,8 @@
 /** What tests share: clients that are closed, names of their own, keys as etcd has them, and programs that are run. */
 
 import { execFile, spawn } from 'node:child_process'
+import { once } from 'node:events'
+import { createServer } from 'node:net'
 import { join } from 'node:path'
 import { setTimeout as pause } from 'node:timers/promises'
 import { promisify } from 'node:util'
@@ -51,7 +53,6 @@ export async function until(isSo: () => boolean | Promise<boolean>, what: string
 export interface Ran {
   code: number | null
   signal: string | null
-  took: number
   /** From its last word to its end. */
   lingered: number
   out: string
@@ -62,12 +63,11 @@ export interface Ran {
 export function run(
   program: string,
   args: string[] = [],
-  options: { node?: string; endpoint?: string; heard?: (text: string) => void } = {},
+  options: { endpoint?: string; heard?: (text: string) => void } = {},
 ): Promise<Ran> {
-  const started = performance.now()
   const words = ['--expose-gc', join(programs, program), options.endpoint ?? endpoint, ...args]
-  const child = spawn(options.node ?? process.execPath, words, { timeout: 120_000 })
-  let [out, errors, spoken] = ['', '', started]
+  const child = spawn(process.execPath, words, { timeout: 120_000 })
+  let [out, errors, spoken] = ['', '', performance.now()]
   child.stdout.setEncoding('utf8').on('data', (text: string) => {
     out += text
     spoken = performance.now()
@@ -79,10 +79,18 @@ export function run(
   return new Promise((resolve, reject) => {
     child.once('error', reject)
     child.once('close', (code, signal) => {
-      const now = performance.now()
-      resolve({ code, signal, took: now - started, lingered: now - spoken, out, errors })
+      resolve({ code, signal, lingered: performance.now() - spoken, out, errors })
     })
   })
+}
+
+/** A port of loopback that nobody listens on. */
+export async function freePort(): Promise<number> {
+  const server = createServer().listen(0, '127.0.0.1')
+  await once(server, 'listening')
+  const { port } = server.address() as { port: number }
+  await once(server.close(), 'close')
+  return port
 }
 
 /** The error that a promise rejects with. */

@@ -8,7 +8,9 @@
 
 import { spawn } from 'node:child_process'
 import { once } from 'node:events'
+import { createServer } from 'node:net'
 import { createInterface } from 'node:readline'
+import { fileURLToPath } from 'node:url'
 import { Etcd3 } from 'etcd3'
 import { Redis } from 'ioredis'
 import { default as Redlock } from 'redlock'
@@ -17,7 +19,6 @@ import { Client } from '../../../../bindings-node/dist/index.mjs'
 const ROUNDS = Number(process.argv[2] ?? 20)
 const CYCLES = 50
 const TTL = 30_000
-const REDIS = 16_379
 
 const children = []
 process.on('exit', () => {
@@ -32,9 +33,14 @@ async function etcd(storage) {
 }
 
 async function redis() {
-  const words = ['--port', REDIS, '--bind', '127.0.0.1', '--save', '', '--appendonly', 'no']
-  children.push(spawn('redis-server', words, { stdio: ['ignore', 'ignore', 'inherit'] }))
-  const client = new Redis({ port: REDIS, maxRetriesPerRequest: null })
+  const server = createServer().listen(0, '127.0.0.1')
+  await once(server, 'listening')
+  const { port } = server.address()
+  await once(server.close(), 'close')
+  const words = ['--port', port, '--bind', '127.0.0.1', '--save', '', '--appendonly', 'no']
+  const program = fileURLToPath(new URL('../../../../scripts/redis.sh', import.meta.url))
+  children.push(spawn(program, words, { stdio: ['ignore', 'ignore', 'inherit'] }))
+  const client = new Redis({ port, maxRetriesPerRequest: null })
   await client.ping()
   return client
 }
