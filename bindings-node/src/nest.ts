@@ -1,14 +1,6 @@
 /** leasehold for NestJS: a client as a provider, closed with the application. */
 
-import {
-  type DynamicModule,
-  Inject,
-  type InjectionToken,
-  type ModuleMetadata,
-  type OnApplicationShutdown,
-  type OptionalFactoryDependency,
-  type Provider,
-} from '@nestjs/common'
+import { ConfigurableModuleBuilder, Inject, type InjectionToken, type OnApplicationShutdown } from '@nestjs/common'
 import { Client } from './client'
 import type { ClientOptions } from './options'
 
@@ -21,16 +13,9 @@ export interface LeaseholdModuleOptions extends ClientOptions {
 /** Where the module is visible, and under which name its client is injected. */
 export interface LeaseholdModuleExtras {
   /** Tells several clients apart; see {@link InjectLeasehold}. */
-  name?: string
+  name?: string | undefined
   /** Whether every module of the application sees it without importing it. Default false. */
-  isGlobal?: boolean
-}
-
-/** Options that are made from other providers, such as a configuration. */
-export interface LeaseholdModuleAsyncOptions extends LeaseholdModuleExtras, Pick<ModuleMetadata, 'imports'> {
-  inject?: (InjectionToken | OptionalFactoryDependency)[]
-  // biome-ignore lint/suspicious/noExplicitAny: what is injected has the types that the factory says
-  useFactory: (...injected: any[]) => LeaseholdModuleOptions | Promise<LeaseholdModuleOptions>
+  isGlobal?: boolean | undefined
 }
 
 /** The token of the client, for `overrideProvider` in tests and for factories. */
@@ -45,29 +30,30 @@ export function InjectLeasehold(name?: string): PropertyDecorator & ParameterDec
   return Inject(leaseholdToken(name))
 }
 
+const OPTIONS = Symbol('the options of LeaseholdModule')
+const NO_EXTRAS: LeaseholdModuleExtras = { name: undefined, isGlobal: false }
+
+const { ConfigurableModuleClass } = new ConfigurableModuleBuilder<LeaseholdModuleOptions>({
+  optionsInjectionToken: OPTIONS,
+})
+  .setClassMethodName('forRoot')
+  .setExtras(NO_EXTRAS, ({ providers = [], ...definition }, { name, isGlobal = false }) => {
+    const client = { provide: leaseholdToken(name), inject: [OPTIONS], useFactory: open }
+    return { ...definition, global: isGlobal, providers: [...providers, client], exports: [client.provide] }
+  })
+  .build()
+
 /**
  * Provides a client. It is closed, and releases everything, when the application shuts down: by `app.close()`, or by a
  * signal if `app.enableShutdownHooks()` was called.
+ *
+ * `forRoot` takes {@link LeaseholdModuleOptions} and {@link LeaseholdModuleExtras}; `forRootAsync` takes the extras, and
+ * `useFactory` with `inject`, `useClass` or `useExisting`, as Nest's own modules do.
  */
-// biome-ignore lint/complexity/noStaticOnlyClass: a module of Nest is a class
-export class LeaseholdModule {
-  static forRoot(options: LeaseholdModuleOptions & LeaseholdModuleExtras): DynamicModule {
-    const { name, isGlobal, ...rest } = options
-    return LeaseholdModule.forRootAsync({ ...extras(name, isGlobal), useFactory: () => rest })
-  }
+export class LeaseholdModule extends ConfigurableModuleClass {}
 
-  static forRootAsync(options: LeaseholdModuleAsyncOptions): DynamicModule {
-    const { name, isGlobal = false, imports = [], inject = [], useFactory } = options
-    const provider: Provider = {
-      provide: leaseholdToken(name),
-      inject,
-      useFactory: async (...injected: unknown[]) => {
-        const { endpoints, ...rest } = await useFactory(...injected)
-        return new ModuleClient(endpoints, rest)
-      },
-    }
-    return { module: LeaseholdModule, global: isGlobal, imports, providers: [provider], exports: [provider.provide] }
-  }
+function open({ endpoints, ...options }: LeaseholdModuleOptions): Client {
+  return new ModuleClient(endpoints, options)
 }
 
 /** A client that the application closes. */
@@ -75,8 +61,4 @@ class ModuleClient extends Client implements OnApplicationShutdown {
   async onApplicationShutdown(): Promise<void> {
     await this.close()
   }
-}
-
-function extras(name: string | undefined, isGlobal: boolean | undefined): LeaseholdModuleExtras {
-  return { ...(name === undefined ? {} : { name }), ...(isGlobal === undefined ? {} : { isGlobal }) }
 }
