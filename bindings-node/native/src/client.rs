@@ -6,7 +6,7 @@ use leasehold_bridge::{AcquireOptions, Client, ClientOptions, client::millisecon
 use napi::bindgen_prelude::BigInt;
 use napi_derive::napi;
 
-use crate::{enter, environment::Shared, number};
+use crate::{Result, environment::Shared, start};
 
 /// The options of a client. Milliseconds below 0 are those of a default.
 #[napi(object)]
@@ -81,49 +81,41 @@ impl ClientHandle {
 
     /// Brings a guard. Milliseconds below 0 are those of nothing said.
     #[napi]
-    pub fn acquire(
-        &self,
-        tag: f64,
-        name: String,
-        wait: i64,
-        ttl: i64,
-        renew: bool,
-        requeue: bool,
-    ) -> Result<f64, napi::Error<&'static str>> {
+    pub fn acquire(&self, tag: f64, name: String, wait: i64, ttl: i64, renew: bool, requeue: bool) -> Result<f64> {
         let options = AcquireOptions { wait: milliseconds(wait), ttl: milliseconds(ttl), renew, requeue };
-        enter(|| Ok(number(self.client.acquire(&name, &options, None, self.shared.sink(tag)))))
+        start(|| self.client.acquire(&name, &options, None, self.shared.sink(tag)))
     }
 
     /// Brings nothing.
     #[napi]
-    pub fn ping(&self, tag: f64) -> Result<f64, napi::Error<&'static str>> {
-        enter(|| Ok(number(self.client.ping(None, self.shared.sink(tag)))))
+    pub fn ping(&self, tag: f64) -> Result<f64> {
+        start(|| self.client.ping(None, self.shared.sink(tag)))
     }
 
     /// Brings a list of contenders.
     #[napi]
-    pub fn queue(&self, tag: f64, name: String) -> Result<f64, napi::Error<&'static str>> {
-        enter(|| Ok(number(self.client.queue(&name, None, self.shared.sink(tag)))))
+    pub fn queue(&self, tag: f64, name: String) -> Result<f64> {
+        start(|| self.client.queue(&name, None, self.shared.sink(tag)))
     }
 
     /// Brings nothing.
     #[napi]
-    pub fn force_release(&self, tag: f64, name: String, token: BigInt) -> Result<f64, napi::Error<&'static str>> {
+    pub fn force_release(&self, tag: f64, name: String, token: BigInt) -> Result<f64> {
         // A token beyond the range of etcd's revisions belongs to nobody, and neither does 0.
         let (token, is_lossless) = token.get_i64();
         let token = if is_lossless { token } else { 0 };
-        enter(|| Ok(number(self.client.force_release(&name, token, None, self.shared.sink(tag)))))
+        start(|| self.client.force_release(&name, token, None, self.shared.sink(tag)))
     }
 
     /// Brings states, and nothing when the client is closed.
     #[napi]
-    pub fn on_state(&self, tag: f64) -> Result<f64, napi::Error<&'static str>> {
-        enter(|| Ok(number(self.client.on_state(self.shared.sink(tag)))))
+    pub fn on_state(&self, tag: f64) -> Result<f64> {
+        start(|| self.client.on_state(self.shared.sink(tag)))
     }
 
     /// Brings nothing.
     #[napi]
-    pub fn close(&self, tag: f64) -> Result<f64, napi::Error<&'static str>> {
-        enter(|| Ok(number(self.client.close(self.shared.sink(tag)))))
+    pub fn close(&self, tag: f64) -> Result<f64> {
+        start(|| self.client.close(self.shared.sink(tag)))
     }
 }

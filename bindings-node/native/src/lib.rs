@@ -10,6 +10,8 @@ mod guard;
 pub mod testing;
 mod value;
 
+use std::collections::HashMap;
+
 use leasehold_bridge::{Code, Error, LostReason, OpId, panics};
 use napi_derive::napi;
 
@@ -19,6 +21,12 @@ use crate::value::Failure;
 #[napi]
 pub fn version() -> &'static str {
     leasehold_bridge::VERSION
+}
+
+/// The stable numbers of the errors, by their names.
+#[napi]
+pub fn error_numbers() -> HashMap<&'static str, i32> {
+    Code::ALL.into_iter().map(|code| (code.name(), code.number())).collect()
 }
 
 /// The error of a guard that was lost for this reason.
@@ -36,14 +44,17 @@ pub fn would_deadlock(name: String) -> Failure {
     leasehold_bridge::would_deadlock(&name).into()
 }
 
-/// Runs an entry point. Its errors and panics are thrown, with the name of the error as their `code`.
-fn enter<T>(entry: impl FnOnce() -> leasehold_bridge::Result<T>) -> Result<T, napi::Error<&'static str>> {
+/// What an entry point brings, or throws: an error with the name of ours as its `code`.
+type Result<T> = std::result::Result<T, napi::Error<&'static str>>;
+
+/// Runs an entry point. Its errors and panics are thrown.
+fn enter<T>(entry: impl FnOnce() -> leasehold_bridge::Result<T>) -> Result<T> {
     panics::catch(entry).map_err(|error| napi::Error::new(error.code().name(), error.message()))
 }
 
-/// An operation as JavaScript knows it.
-fn number(id: OpId) -> f64 {
-    as_number(id.0)
+/// Runs an entry point that starts an operation; returns what JavaScript knows it by.
+fn start(entry: impl FnOnce() -> OpId) -> Result<f64> {
+    enter(|| Ok(as_number(entry().0)))
 }
 
 /// A count, a tag or an id, as JavaScript has them.
