@@ -48,6 +48,8 @@ fmt: ## Format the code.
 gen: ## Write generated files anew; `make gen CHECK=1` only says which are stale.
 	@scripts/setup.sh build
 	@cargo run --quiet -p leasehold-docs --bin gen -- $(if $(CHECK),--check)
+	@cargo build --quiet -p leasehold-node
+	@bindings-node/dependencies && node bindings-node/scripts/types.js $${CARGO_TARGET_DIR:-target} $(if $(CHECK),--check)
 
 bench: ## Measure against raw etcd calls, data on disk and in memory, and every language against Rust; ARGS="--help" tells more; COMPARE=node sets npm's etcd3 and redlock beside it.
 	@scripts/setup.sh demo

@@ -5,7 +5,8 @@ import { fromThrown, hasCode, invalidArgument, type LostReason, toError } from '
 import { whenListened } from './events'
 import { Guard } from './guard'
 import { listenByDefault } from './log'
-import { type ClientHandle, type GuardHandle, native } from './native'
+import type { ClientHandle, GuardHandle, QueueEntry } from './module'
+import { native } from './native'
 import { operations } from './operations'
 import {
   type AcquireOptions,
@@ -172,7 +173,7 @@ export class Client extends EventEmitter<ClientEvents> {
   async queue(name: string, options: CallOptions = {}): Promise<Contender[]> {
     const { signal } = checkCall(options)
     checkText('the name of a lock', name)
-    return await operations().run<Contender[]>((tag) => this.#handle.queue(tag, name), signal)
+    return await operations().run<QueueEntry[]>((tag) => this.#handle.queue(tag, name), signal)
   }
 
   /**

@@ -1,9 +1,13 @@
 /** What can go wrong: one class for each error number, the same numbers and names as in every other language. */
 
-import type { Failure } from './native'
+import type { Failure } from './module'
+import { native } from './native'
 
 /** Why a guard no longer proves that it holds its lock. */
 export type LostReason = 'EXPIRED' | 'KEY_DELETED' | 'LEASE_REVOKED' | 'CLIENT_CLOSED' | 'FORKED'
+
+/** The number of each error, by its name. */
+const NUMBERS = native.errorNumbers()
 
 /**
  * An error of leasehold. Its message says what was wrong and what to do about it, and holds no secret.
@@ -20,7 +24,7 @@ export class LeaseholdError extends Error {
   constructor(failure: Failure, options?: ErrorOptions) {
     super(failure.message, options)
     this.code = `ERR_LEASEHOLD_${failure.code}`
-    this.number = failure.number
+    this.number = NUMBERS[failure.code] ?? Number(NUMBERS['INTERNAL'])
   }
 }
 
@@ -97,16 +101,15 @@ export function toError(failure: Failure, options?: ErrorOptions): LeaseholdErro
 
 /** An error of this package's own door. */
 export function invalidArgument(message: string): LeaseholdError {
-  return toError({ number: 20, code: 'INVALID_ARGUMENT', message })
+  return toError({ code: 'INVALID_ARGUMENT', message })
 }
 
 /** What the native module throws has the name of the error as its `code`. */
 export function fromThrown(thrown: unknown): unknown {
   if (!(thrown instanceof Error) || !('code' in thrown) || typeof thrown.code !== 'string') return thrown
-  if (thrown.code === 'INVALID_ARGUMENT') return invalidArgument(thrown.message)
   // Napi's own: a value that cannot be converted, such as a lone surrogate, or a number where a text belongs.
   if (/^(InvalidArg|\w+Expected)$/.test(thrown.code)) return invalidArgument(thrown.message)
-  return toError({ number: thrown.code === 'UNSUPPORTED' ? 35 : 99, code: thrown.code, message: thrown.message })
+  return toError({ code: thrown.code in CLASSES ? thrown.code : 'INTERNAL', message: thrown.message })
 }
 
 /** Whether this is leasehold's error of this name. */

@@ -3,7 +3,8 @@
 import { EventEmitter } from 'node:events'
 import { hasCode, invalidArgument, type LostReason, toError } from './errors'
 import { whenListened } from './events'
-import { type GuardHandle, native, type Step } from './native'
+import type { GuardHandle, Step, Written } from './module'
+import { native } from './native'
 import { operations } from './operations'
 import { type CallOptions, checkCall, checkText, milliseconds } from './options'
 
@@ -162,7 +163,7 @@ export class Guard extends EventEmitter<GuardEvents> {
   async txn(steps: readonly TxnStep[], options: CallOptions = {}): Promise<Committed> {
     const { signal } = checkCall(options)
     const native = steps.map(toStep)
-    return await operations().run<Committed>((tag) => this.#handle.txn(tag, native), signal)
+    return await operations().run<Written>((tag) => this.#handle.txn(tag, native), signal)
   }
 
   /** As {@link release}; a guard that was released before is left alone. For `await using`. */

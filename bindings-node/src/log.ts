@@ -3,7 +3,7 @@
 import { channel } from 'node:diagnostics_channel'
 import { isMainThread } from 'node:worker_threads'
 import { invalidArgument } from './errors'
-import type { Record } from './native'
+import type { LogLine } from './module'
 import { operations } from './operations'
 
 const LEVELS = ['off', 'error', 'warn', 'info', 'debug', 'trace'] as const
@@ -33,15 +33,15 @@ export function setLogLevel(level: LogLevel): void {
   const number = LEVELS.indexOf(level)
   if (number < 0) throw invalidArgument(`a log level is one of ${LEVELS.join(', ')}`)
   isSet = true
-  operations().subscribe<Record>(
+  operations().subscribe<LogLine>(
     (tag) => {
       operations().environment.listen(tag, number)
       return 0
     },
-    (record) => {
-      if (record === undefined || !log.hasSubscribers) return
-      const { target, message } = record
-      log.publish({ level: LEVELS[record.level] ?? 'error', target, message })
+    (line) => {
+      if (line === undefined || !log.hasSubscribers) return
+      const { target, message } = line
+      log.publish({ level: LEVELS[line.level] ?? 'error', target, message })
     },
   )
 }

@@ -7,10 +7,8 @@
 
 import { isMainThread } from 'node:worker_threads'
 import { fromThrown, toError } from './errors'
-import { type Environment, type Failure, native } from './native'
-
-/** Completions taken in one go, so that a flood of them leaves the event loop its other turns. */
-const MOST = 256
+import type { Environment, Failure } from './module'
+import { native } from './native'
 
 /** The result of an operation. Without a failure, `value` is what it brought. */
 interface Completed {
@@ -28,7 +26,7 @@ class Operations {
   #tags = 0
 
   constructor() {
-    this.environment = new native.Environment(() => this.#drain(), !isMainThread)
+    this.environment = new native.Environment((...flat) => this.#complete(flat), !isMainThread)
     // The environment's clients release what they hold, for as long as their `exitTimeout` allows.
     process.once('exit', () => this.environment.exit())
   }
@@ -78,8 +76,8 @@ class Operations {
     }
   }
 
-  #drain(): void {
-    const flat = this.environment.drain(MOST)
+  /** Takes what operations brought: four values for each, its tag, whether it is the last, its failure, its value. */
+  #complete(flat: unknown[]): void {
     for (let index = 0; index < flat.length; index += 4) {
       const [tag, isLast] = [flat[index] as number, flat[index + 1] as boolean]
       const completed: Completed = { failure: flat[index + 2] as Failure | null, value: flat[index + 3] }

@@ -1,7 +1,7 @@
 /** What a client and an acquire can be told, and how it is checked at the door. Times are in milliseconds. */
 
 import { invalidArgument } from './errors'
-import type { OpenOptions } from './native'
+import type { OpenOptions } from './module'
 
 /** Options of a `Client`. */
 export interface ClientOptions {

@@ -14,8 +14,10 @@ declare module 'vitest' {
   }
 }
 
+/** Where cargo builds. */
+export const target = process.env['CARGO_TARGET_DIR'] ?? join(import.meta.dirname, '../../target')
+
 export default async function setup(project: TestProject) {
-  const target = process.env['CARGO_TARGET_DIR'] ?? join(import.meta.dirname, '../../target')
   const harness = spawn(`${target}/debug/leasehold-etcd`, [], { stdio: ['pipe', 'pipe', 'inherit'] })
   const lines = createInterface({ input: harness.stdout })
   const [line] = (await Promise.race([

@@ -1,9 +1,12 @@
 /** What lies between JavaScript and the core, without a server: completions, failures, panics, collection, logs. */
 
+import { execFileSync } from 'node:child_process'
 import { subscribe } from 'node:diagnostics_channel'
 import { createRequire } from 'node:module'
+import { join } from 'node:path'
 import { describe, expect, test } from 'vitest'
 import { Client, LeaseholdError, type LogRecord, setLogLevel } from '../dist/index.mjs'
+import { target } from './etcd'
 import { code, failure, name, run, until } from './support'
 
 const require = createRequire(import.meta.url)
@@ -13,6 +16,12 @@ const { toError } = require('../dist/errors.js')
 
 /** Native code of this platform that was built for users lacks what this file needs. */
 const hasTestOperations = typeof native.alive === 'function'
+
+test('the package knows the native module as it is', () => {
+  execFileSync(process.execPath, [join(import.meta.dirname, '../scripts/types.js'), target, '--check'], {
+    stdio: 'inherit',
+  })
+})
 
 describe.runIf(hasTestOperations)('operations', () => {
   const { environment } = operations()
@@ -36,7 +45,7 @@ describe.runIf(hasTestOperations)('operations', () => {
     }
     expect(names.size).toBe(numbers.length)
     // One of a later core keeps its code.
-    expect(toError({ number: 77, code: 'LATER', message: 'x' })).toMatchObject({ code: 'ERR_LEASEHOLD_LATER' })
+    expect(toError({ code: 'LATER', message: 'x' })).toMatchObject({ code: 'ERR_LEASEHOLD_LATER', number: 99 })
   })
 
   test('a panic is an error, wherever it happens', async () => {

@@ -1,25 +1,31 @@
 //! One JavaScript environment: its completion queue, what wakes its event loop, and the clients that end with it.
 
 use std::{
-    cell::{Cell, RefCell},
-    rc::Rc,
+    cell::{Cell, OnceCell, RefCell},
+    rc::{self, Rc},
     sync::{Arc, Weak},
     time::Duration,
 };
 
-use leasehold_bridge::{Client, Error, OpId, Queue, Sink, client::milliseconds, logs, operation, shutdown};
+use leasehold_bridge::{
+    Client, Completion, OpId, Queue, Sink,
+    client::milliseconds,
+    logs::{self, Level},
+    operation, shutdown,
+};
 use napi::{
     Env, Status,
-    bindgen_prelude::{Array, Function},
+    bindgen_prelude::Function,
     sys,
     threadsafe_function::{ThreadsafeFunction, ThreadsafeFunctionCallMode},
 };
 use napi_derive::napi;
 
 use crate::{
+    Result,
     client::{ClientHandle, OpenOptions},
     enter,
-    value::Completed,
+    value::Completions,
     whole,
 };
 
@@ -27,8 +33,11 @@ use crate::{
 /// done all the same.
 const WORKER_EXIT: Duration = Duration::from_millis(200);
 
-/// Wakes the event loop; weak, so that it keeps no process alive by being there.
-type Waker = ThreadsafeFunction<(), (), (), Status, false, true>;
+/// Completions taken in one go, so that a flood of them leaves the event loop its other turns.
+const MOST: usize = 256;
+
+/// Wakes the event loop, and brings it what is in the queue by then; weak, so that it keeps no process alive by being there.
+type Waker = ThreadsafeFunction<(), (), Completions, Status, false, true>;
 
 /// What everything of one environment shares.
 pub(crate) struct Shared {
@@ -59,6 +68,11 @@ impl Shared {
     /// Where the results of an operation go that JavaScript knows by `tag`.
     pub(crate) fn sink(&self, tag: f64) -> Sink {
         self.queue.sink(whole(tag))
+    }
+
+    /// What operations brought since it was asked last, or a part of it: then the loop is woken once more.
+    pub(crate) fn drain(&self) -> Vec<Completion> {
+        self.queue.drain(MOST)
     }
 
     /// What is dropped while it holds, and why.
@@ -106,16 +120,29 @@ impl Environment {
 
 #[napi]
 impl Environment {
-    /// `onReady` is called on this environment's thread when there is something to [`Environment::drain`].
+    /// `onCompletions` is called on this environment's thread with what operations brought. Four values for each, one after
+    /// the other, because objects with names take longer: its tag, whether it is the last of its operation, the failure or
+    /// null, and what it brought.
     #[napi(constructor)]
-    pub fn new(env: Env, on_ready: Function<'_, (), ()>, is_worker: bool) -> napi::Result<Self> {
-        let waker = Arc::new(on_ready.build_threadsafe_function::<()>().weak::<true>().build()?);
+    pub fn new(
+        env: Env,
+        #[napi(ts_arg_type = "(...flat: unknown[]) => void")] on_completions: Function<'_, Completions, ()>,
+        is_worker: bool,
+    ) -> napi::Result<Self> {
+        // Known when there is a queue, which needs the waker.
+        let me: Rc<OnceCell<rc::Weak<Shared>>> = Rc::default();
+        let waker = on_completions.build_threadsafe_function::<()>().weak::<true>().build_callback({
+            let me = me.clone();
+            move |_| Ok(Completions(me.get().and_then(rc::Weak::upgrade)))
+        })?;
+        let waker = Arc::new(waker);
         let wake = waker.clone();
         let queue = Queue::with_waker(move || {
             // A loop that is closing needs no waking: its environment ends, and `Shared::end` does the rest.
             let _ = wake.call((), ThreadsafeFunctionCallMode::NonBlocking);
         });
         let shared = Rc::new(Shared { queue, clients: RefCell::default(), is_over: Cell::new(false), is_worker });
+        me.get_or_init(|| Rc::downgrade(&shared));
         let ending = shared.clone();
         env.add_env_cleanup_hook((), move |()| ending.end())?;
         Ok(Self { shared, waker })
@@ -138,7 +165,7 @@ impl Environment {
     /// Makes a client. At the exit of the process its locks are released, for which the exit waits at most `exitLimit`
     /// milliseconds; 0 leaves them to their leases.
     #[napi]
-    pub fn open(&self, options: OpenOptions, exit_limit: i64) -> Result<ClientHandle, napi::Error<&'static str>> {
+    pub fn open(&self, options: OpenOptions, exit_limit: i64) -> Result<ClientHandle> {
         enter(|| {
             let client = Client::open(options.into())?;
             let exit_limit = milliseconds(exit_limit).filter(|limit| !limit.is_zero());
@@ -148,51 +175,23 @@ impl Environment {
         })
     }
 
-    /// Takes at most `most` completions. Four values for each, one after the other, because objects with names take longer:
-    /// its tag, whether it is the last of its operation, the failure or null, and what it brought.
-    #[napi]
-    pub fn drain<'env>(&self, env: &'env Env, most: u32) -> napi::Result<Array<'env>> {
-        let completions = self.shared.queue.drain(most as usize);
-        let mut flat = env.create_array(0)?;
-        for completion in completions {
-            let Completed { tag, is_last, failure, value } = Completed::new(completion, &self.shared);
-            flat.insert(tag)?;
-            flat.insert(is_last)?;
-            flat.insert(failure)?;
-            flat.insert(value)?;
-        }
-        Ok(flat)
-    }
-
     /// Cancels an operation; false if it is over.
     #[napi]
     pub fn cancel(&self, operation: f64) -> bool {
         operation::cancel(OpId(whole(operation)))
     }
 
-    /// Sends what the core has to say to `tag`, from `level` (1 error to 5 trace) up; 0 ends that.
+    /// Sends what the core has to say to `tag`, from `level` up: 0 nothing, 1 errors, and so on to 5, which is all of it.
     #[napi]
-    pub fn listen(&self, tag: f64, level: u8) -> Result<(), napi::Error<&'static str>> {
-        enter(|| match level {
-            0 => {
-                logs::stop();
-                Ok(())
-            }
-            1 => logs::listen(logs::Level::Error, self.shared.sink(tag)),
-            2 => logs::listen(logs::Level::Warn, self.shared.sink(tag)),
-            3 => logs::listen(logs::Level::Info, self.shared.sink(tag)),
-            4 => logs::listen(logs::Level::Debug, self.shared.sink(tag)),
-            5 => logs::listen(logs::Level::Trace, self.shared.sink(tag)),
-            other => Err(Error::new(
-                leasehold_bridge::Code::InvalidArgument,
-                format!("a log level lies between 0 and 5, not at {other}"),
-            )),
-        })
+    pub fn listen(&self, tag: f64, level: u8) -> Result<()> {
+        let levels = [Level::Off, Level::Error, Level::Warn, Level::Info, Level::Debug];
+        let level = levels.get(usize::from(level)).copied().unwrap_or(Level::Trace);
+        enter(|| logs::listen(level, self.shared.sink(tag)))
     }
 
     /// The process exits: closes the clients that want it, for as long as they want it. False if that was not long enough.
     #[napi]
-    pub fn exit(&self) -> Result<bool, napi::Error<&'static str>> {
+    pub fn exit(&self) -> Result<bool> {
         enter(|| {
             let clients = self.shared.open();
             let closing = clients.iter().filter_map(|(client, limit)| limit.map(|_| client));

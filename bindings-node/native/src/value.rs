@@ -4,25 +4,20 @@ use std::{ptr, rc::Rc};
 
 use leasehold_bridge::{Completion, Contender, Error, Outcome, SessionState, logs::LogRecord};
 use napi::{
-    bindgen_prelude::{BigInt, Buffer, ToNapiValue},
+    bindgen_prelude::{BigInt, Buffer, JsValuesTupleIntoVec, ToNapiValue},
     sys,
 };
 use napi_derive::napi;
 
 use crate::{as_number, environment::Shared, guard::GuardHandle};
 
-/// The result of an operation. Without a failure, `value` is what it brought.
-pub(crate) struct Completed {
-    pub(crate) tag: f64,
-    pub(crate) is_last: bool,
-    pub(crate) failure: Option<Failure>,
-    pub(crate) value: Value,
-}
+/// What operations of an environment brought, as the parameters of a function: see [`crate::environment::Environment::new`].
+/// Nothing if the environment is gone.
+pub struct Completions(pub(crate) Option<Rc<Shared>>);
 
 /// An error of the core.
 #[napi(object, object_from_js = false)]
 pub struct Failure {
-    pub number: i32,
     pub code: &'static str,
     pub message: String,
     pub reason: Option<&'static str>,
@@ -49,9 +44,9 @@ pub struct State {
     pub reason: Option<&'static str>,
 }
 
-/// A line for the log.
+/// A line for the log. Levels go from 1 (error) to 5 (trace).
 #[napi(object, object_from_js = false)]
-pub struct Record {
+pub struct LogLine {
     pub level: u8,
     pub target: &'static str,
     pub message: String,
@@ -62,6 +57,7 @@ pub struct Record {
 pub struct Written {
     pub revision: BigInt,
     pub deleted: i64,
+    #[napi(ts_type = "(Buffer | null)[]")]
     pub values: Vec<Option<Buffer>>,
 }
 
@@ -75,18 +71,29 @@ pub enum Value {
     Contenders(Vec<QueueEntry>),
     Text(String),
     State(State),
-    Record(Record),
+    Log(LogLine),
 }
 
-impl Completed {
-    pub(crate) fn new(completion: Completion, shared: &Rc<Shared>) -> Self {
-        let Completion { tag, is_last, result } = completion;
-        let (failure, value) = match result {
-            Ok(Outcome::Guard(guard)) => (None, Value::Guard(GuardHandle::new(guard, shared.clone()))),
-            Ok(outcome) => (None, Value::from(outcome)),
-            Err(error) => (Some(error.into()), Value::Nothing),
-        };
-        Self { tag: as_number(tag), is_last, failure, value }
+impl JsValuesTupleIntoVec for Completions {
+    fn into_vec(self, env: sys::napi_env) -> napi::Result<Vec<sys::napi_value>> {
+        let Some(shared) = self.0 else { return Ok(Vec::new()) };
+        let completions = shared.drain();
+        let mut flat = Vec::with_capacity(4 * completions.len());
+        for Completion { tag, is_last, result } in completions {
+            let (failure, value) = match result {
+                Ok(Outcome::Guard(guard)) => (None, Value::Guard(GuardHandle::new(guard, shared.clone()))),
+                Ok(outcome) => (None, Value::from(outcome)),
+                Err(error) => (Some(Failure::from(error)), Value::Nothing),
+            };
+            // SAFETY: whoever calls a function of JavaScript is on the thread of its environment, which `env` is.
+            unsafe {
+                flat.push(f64::to_napi_value(env, as_number(tag))?);
+                flat.push(bool::to_napi_value(env, is_last)?);
+                flat.push(Option::to_napi_value(env, failure)?);
+                flat.push(Value::to_napi_value(env, value)?);
+            }
+        }
+        Ok(flat)
     }
 }
 
@@ -103,7 +110,7 @@ impl From<Outcome> for Value {
             Outcome::Contenders(contenders) => Self::Contenders(contenders.into_iter().map(QueueEntry::from).collect()),
             Outcome::Lost(reason) => Self::Text(reason.name().to_owned()),
             Outcome::State(state) => Self::State(state.into()),
-            Outcome::Log(record) => Self::Record(record.into()),
+            Outcome::Log(record) => Self::Log(record.into()),
             Outcome::Text(text) => Self::Text(text),
             // `Done`, `Released`, a guard (that has its own way), and what other languages may be brought one day.
             _ => Self::Nothing,
@@ -128,7 +135,7 @@ impl ToNapiValue for Value {
                 Self::Contenders(contenders) => Vec::to_napi_value(env, contenders),
                 Self::Text(text) => String::to_napi_value(env, text),
                 Self::State(state) => State::to_napi_value(env, state),
-                Self::Record(record) => Record::to_napi_value(env, record),
+                Self::Log(line) => LogLine::to_napi_value(env, line),
             }
         }
     }
@@ -136,10 +143,8 @@ impl ToNapiValue for Value {
 
 impl From<Error> for Failure {
     fn from(error: Error) -> Self {
-        let code = error.code();
         Self {
-            number: code.number(),
-            code: code.name(),
+            code: error.code().name(),
             message: error.message().to_owned(),
             reason: error.reason().map(|reason| reason.name()),
         }
@@ -173,7 +178,7 @@ impl From<SessionState> for State {
     }
 }
 
-impl From<LogRecord> for Record {
+impl From<LogRecord> for LogLine {
     fn from(mut record: LogRecord) -> Self {
         Self { level: record.level as u8, target: record.target, message: std::mem::take(&mut record.message) }
     }
