@@ -41,10 +41,6 @@ export declare class Environment {
    * null, and what it brought.
    */
   constructor(onCompletions: (...flat: unknown[]) => void, isWorker: boolean)
-  /** From now on the event loop does not end by itself: somebody waits for a completion. */
-  keepAlive(): void
-  /** From now on the event loop may end: nobody waits. */
-  letEnd(): void
   /**
    * Makes a client. At the exit of the process its locks are released, for which the exit waits at most `exitLimit`
    * milliseconds; 0 leaves them to their leases.

@@ -16,13 +16,13 @@ interface Completed {
   value: unknown
 }
 
-/** Starts an operation that completes under `tag`; returns what cancels it. */
+/** Starts an operation that completes under `tag`, once or several times; returns what cancels it. */
 type Begin = (tag: number) => number
 
 class Operations {
   readonly environment: Environment
-  readonly #pending = new Map<number, (completed: Completed) => void>()
-  readonly #subscriptions = new Map<number, (completed: Completed) => void>()
+  /** Who takes what an operation brings, by its tag, until it is over. */
+  readonly #takers = new Map<number, (completed: Completed) => void>()
   #tags = 0
 
   constructor() {
@@ -41,8 +41,7 @@ class Operations {
     signal?.throwIfAborted()
     const tag = ++this.#tags
     const operation = start(begin, tag)
-    if (this.#pending.size === 0) this.environment.keepAlive()
-    const completion = new Promise<Completed>((resolve) => this.#pending.set(tag, resolve))
+    const completion = new Promise<Completed>((resolve) => this.#takers.set(tag, resolve))
     const completed = signal === undefined ? await completion : await this.#unlessAborted(completion, operation, signal)
     if (signal?.aborted) {
       if (completed.failure === null) await discard?.(completed.value as T)
@@ -57,11 +56,12 @@ class Operations {
   subscribe<T>(begin: Begin, listener: (value: T | undefined) => void): () => void {
     const tag = ++this.#tags
     const operation = start(begin, tag)
-    this.#subscriptions.set(tag, ({ failure, value }) => {
-      if (failure === null) listener(value as T | undefined)
+    this.#takers.set(tag, ({ failure, value }) => {
+      // On its own: what a user's listener throws must not keep the others from their completions.
+      if (failure === null) queueMicrotask(() => listener(value as T | undefined))
     })
     return () => {
-      this.#subscriptions.delete(tag)
+      this.#takers.delete(tag)
       this.environment.cancel(operation)
     }
   }
@@ -80,19 +80,10 @@ class Operations {
   #complete(flat: unknown[]): void {
     for (let index = 0; index < flat.length; index += 4) {
       const [tag, isLast] = [flat[index] as number, flat[index + 1] as boolean]
-      const completed: Completed = { failure: flat[index + 2] as Failure | null, value: flat[index + 3] }
-      const resolve = this.#pending.get(tag)
-      if (resolve !== undefined) {
-        this.#pending.delete(tag)
-        resolve(completed)
-        continue
-      }
-      const listener = this.#subscriptions.get(tag)
-      if (isLast) this.#subscriptions.delete(tag)
-      // On its own: what a user's listener throws must not keep the others from their completions.
-      if (listener !== undefined) queueMicrotask(() => listener(completed))
+      const take = this.#takers.get(tag)
+      if (isLast) this.#takers.delete(tag)
+      take?.({ failure: flat[index + 2] as Failure | null, value: flat[index + 3] })
     }
-    if (this.#pending.size === 0) this.environment.letEnd()
   }
 }
 

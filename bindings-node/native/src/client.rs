@@ -6,7 +6,7 @@ use leasehold_bridge::{AcquireOptions, Client, ClientOptions, client::millisecon
 use napi::bindgen_prelude::BigInt;
 use napi_derive::napi;
 
-use crate::{Result, environment::Shared, start};
+use crate::{Result, as_number, enter, environment::Shared};
 
 /// The options of a client. Milliseconds below 0 are those of a default.
 #[napi(object)]
@@ -83,19 +83,19 @@ impl ClientHandle {
     #[napi]
     pub fn acquire(&self, tag: f64, name: String, wait: i64, ttl: i64, renew: bool, requeue: bool) -> Result<f64> {
         let options = AcquireOptions { wait: milliseconds(wait), ttl: milliseconds(ttl), renew, requeue };
-        start(|| self.client.acquire(&name, &options, None, self.shared.sink(tag)))
+        self.shared.start(tag, |sink| self.client.acquire(&name, &options, None, sink))
     }
 
     /// Brings nothing.
     #[napi]
     pub fn ping(&self, tag: f64) -> Result<f64> {
-        start(|| self.client.ping(None, self.shared.sink(tag)))
+        self.shared.start(tag, |sink| self.client.ping(None, sink))
     }
 
     /// Brings a list of contenders.
     #[napi]
     pub fn queue(&self, tag: f64, name: String) -> Result<f64> {
-        start(|| self.client.queue(&name, None, self.shared.sink(tag)))
+        self.shared.start(tag, |sink| self.client.queue(&name, None, sink))
     }
 
     /// Brings nothing.
@@ -104,18 +104,18 @@ impl ClientHandle {
         // A token beyond the range of etcd's revisions belongs to nobody, and neither does 0.
         let (token, is_lossless) = token.get_i64();
         let token = if is_lossless { token } else { 0 };
-        start(|| self.client.force_release(&name, token, None, self.shared.sink(tag)))
+        self.shared.start(tag, |sink| self.client.force_release(&name, token, None, sink))
     }
 
     /// Brings states, and nothing when the client is closed.
     #[napi]
     pub fn on_state(&self, tag: f64) -> Result<f64> {
-        start(|| self.client.on_state(self.shared.sink(tag)))
+        enter(|| Ok(as_number(self.client.on_state(self.shared.sink(tag)).0)))
     }
 
     /// Brings nothing.
     #[napi]
     pub fn close(&self, tag: f64) -> Result<f64> {
-        start(|| self.client.close(self.shared.sink(tag)))
+        self.shared.start(tag, |sink| self.client.close(sink))
     }
 }

@@ -22,7 +22,7 @@ use napi::{
 use napi_derive::napi;
 
 use crate::{
-    Result,
+    Result, as_number,
     client::{ClientHandle, OpenOptions},
     enter,
     value::Completions,
@@ -36,12 +36,19 @@ const WORKER_EXIT: Duration = Duration::from_millis(200);
 /// Completions taken in one go, so that a flood of them leaves the event loop its other turns.
 const MOST: usize = 256;
 
+/// In the lowest bit of what the queue knows an operation by: somebody waits for it. The rest is JavaScript's tag.
+const AWAITED: u64 = 1;
+
 /// Wakes the event loop, and brings it what is in the queue by then; weak, so that it keeps no process alive by being there.
 type Waker = ThreadsafeFunction<(), (), Completions, Status, false, true>;
 
 /// What everything of one environment shares.
 pub(crate) struct Shared {
+    env: sys::napi_env,
+    waker: Arc<Waker>,
     queue: Arc<Queue>,
+    /// Operations under way that keep the event loop alive.
+    awaited: Cell<usize>,
     clients: RefCell<Vec<Open>>,
     is_over: Cell<bool>,
     is_worker: bool,
@@ -65,14 +72,31 @@ struct Open {
 }
 
 impl Shared {
-    /// Where the results of an operation go that JavaScript knows by `tag`.
-    pub(crate) fn sink(&self, tag: f64) -> Sink {
-        self.queue.sink(whole(tag))
+    /// Starts an operation that JavaScript knows by `tag`, and waits for: until it is completed, the event loop does not end by
+    /// itself. Returns what cancels it.
+    pub(crate) fn start(&self, tag: f64, begin: impl FnOnce(Sink) -> OpId) -> Result<f64> {
+        let operation = enter(|| Ok(begin(self.queue.sink(whole(tag) << 1 | AWAITED))))?;
+        if self.awaited.replace(self.awaited.get() + 1) == 0 {
+            // SAFETY: this is the environment's thread, and the function lives as long as its environment.
+            unsafe { sys::napi_ref_threadsafe_function(self.env, self.waker.handle.get_raw()) };
+        }
+        Ok(as_number(operation.0))
     }
 
-    /// What operations brought since it was asked last, or a part of it: then the loop is woken once more.
-    pub(crate) fn drain(&self) -> Vec<Completion> {
-        self.queue.drain(MOST)
+    /// Where the results of an operation go that JavaScript knows by `tag`, and only listens to.
+    pub(crate) fn sink(&self, tag: f64) -> Sink {
+        self.queue.sink(whole(tag) << 1)
+    }
+
+    /// What operations brought since it was asked last, each with its tag, or a part of it: then the loop is woken once more.
+    pub(crate) fn drain(&self) -> impl Iterator<Item = (f64, Completion)> {
+        let completions = self.queue.drain(MOST);
+        let awaited = completions.iter().filter(|completion| completion.tag & AWAITED != 0).count();
+        if awaited > 0 && self.awaited.replace(self.awaited.get() - awaited) == awaited {
+            // SAFETY: as above.
+            unsafe { sys::napi_unref_threadsafe_function(self.env, self.waker.handle.get_raw()) };
+        }
+        completions.into_iter().map(|completion| (as_number(completion.tag >> 1), completion))
     }
 
     /// What is dropped while it holds, and why.
@@ -107,15 +131,7 @@ impl Shared {
 /// An environment as the package uses it: one for each thread of JavaScript.
 #[napi]
 pub struct Environment {
-    shared: Rc<Shared>,
-    waker: Arc<Waker>,
-}
-
-#[cfg(feature = "testing")]
-impl Environment {
-    pub(crate) fn sink(&self, tag: f64) -> Sink {
-        self.shared.sink(tag)
-    }
+    pub(crate) shared: Rc<Shared>,
 }
 
 #[napi]
@@ -141,25 +157,19 @@ impl Environment {
             // A loop that is closing needs no waking: its environment ends, and `Shared::end` does the rest.
             let _ = wake.call((), ThreadsafeFunctionCallMode::NonBlocking);
         });
-        let shared = Rc::new(Shared { queue, clients: RefCell::default(), is_over: Cell::new(false), is_worker });
+        let shared = Rc::new(Shared {
+            env: env.raw(),
+            waker,
+            queue,
+            awaited: Cell::default(),
+            clients: RefCell::default(),
+            is_over: Cell::default(),
+            is_worker,
+        });
         me.get_or_init(|| Rc::downgrade(&shared));
         let ending = shared.clone();
         env.add_env_cleanup_hook((), move |()| ending.end())?;
-        Ok(Self { shared, waker })
-    }
-
-    /// From now on the event loop does not end by itself: somebody waits for a completion.
-    #[napi]
-    pub fn keep_alive(&self, env: Env) {
-        // SAFETY: this is the environment's thread, and the function lives as long as its environment.
-        unsafe { sys::napi_ref_threadsafe_function(env.raw(), self.waker.handle.get_raw()) };
-    }
-
-    /// From now on the event loop may end: nobody waits.
-    #[napi]
-    pub fn let_end(&self, env: Env) {
-        // SAFETY: as above.
-        unsafe { sys::napi_unref_threadsafe_function(env.raw(), self.waker.handle.get_raw()) };
+        Ok(Self { shared })
     }
 
     /// Makes a client. At the exit of the process its locks are released, for which the exit waits at most `exitLimit`

@@ -10,9 +10,8 @@ use napi::{
 use napi_derive::napi;
 
 use crate::{
-    Result, enter,
+    Result, as_number, enter,
     environment::{Leaving, Shared},
-    start,
 };
 
 /// A guard. Every operation completes under the tag that is its first parameter, and returns what cancels it.
@@ -100,7 +99,7 @@ impl GuardHandle {
     /// Brings nothing.
     #[napi]
     pub fn release(&self, tag: f64) -> Result<f64> {
-        start(|| self.guard.release(None, self.shared.sink(tag)))
+        self.shared.start(tag, |sink| self.guard.release(None, sink))
     }
 
     /// Brings nothing.
@@ -108,34 +107,34 @@ impl GuardHandle {
     pub fn extend(&self, tag: f64, span: i64) -> Result<f64> {
         // Below 0 is refused like 0: with a message that says what is possible.
         let span = milliseconds(span).unwrap_or_default();
-        start(|| self.guard.extend(span, None, self.shared.sink(tag)))
+        self.shared.start(tag, |sink| self.guard.extend(span, None, sink))
     }
 
     /// Brings the revision of the write.
     #[napi]
     pub fn put(&self, tag: f64, key: Uint8Array, value: Uint8Array) -> Result<f64> {
         let (key, value) = (key.to_vec(), value.to_vec());
-        start(|| self.guard.put(key, value, None, self.shared.sink(tag)))
+        self.shared.start(tag, |sink| self.guard.put(key, value, None, sink))
     }
 
     /// Brings whether there was such a key.
     #[napi]
     pub fn delete(&self, tag: f64, key: Uint8Array) -> Result<f64> {
         let key = key.to_vec();
-        start(|| self.guard.delete(key, None, self.shared.sink(tag)))
+        self.shared.start(tag, |sink| self.guard.delete(key, None, sink))
     }
 
     /// Brings what the transaction did.
     #[napi]
     pub fn txn(&self, tag: f64, steps: Vec<Step>) -> Result<f64> {
         let steps = steps.into_iter().map(TxnOp::from).collect();
-        start(|| self.guard.txn(steps, None, self.shared.sink(tag)))
+        self.shared.start(tag, |sink| self.guard.txn(steps, None, sink))
     }
 
     /// Brings the reason of a loss, or nothing if it is released before.
     #[napi]
     pub fn lost(&self, tag: f64) -> Result<f64> {
-        start(|| self.guard.lost(self.shared.sink(tag)))
+        enter(|| Ok(as_number(self.guard.lost(self.shared.sink(tag)).0)))
     }
 }
 

@@ -12,7 +12,7 @@ mod value;
 
 use std::collections::HashMap;
 
-use leasehold_bridge::{Code, Error, LostReason, OpId, panics};
+use leasehold_bridge::{Code, Error, LostReason, panics};
 use napi_derive::napi;
 
 use crate::value::Failure;
@@ -50,11 +50,6 @@ type Result<T> = std::result::Result<T, napi::Error<&'static str>>;
 /// Runs an entry point. Its errors and panics are thrown.
 fn enter<T>(entry: impl FnOnce() -> leasehold_bridge::Result<T>) -> Result<T> {
     panics::catch(entry).map_err(|error| napi::Error::new(error.code().name(), error.message()))
-}
-
-/// Runs an entry point that starts an operation; returns what JavaScript knows it by.
-fn start(entry: impl FnOnce() -> OpId) -> Result<f64> {
-    enter(|| Ok(as_number(entry().0)))
 }
 
 /// A count, a tag or an id, as JavaScript has them.

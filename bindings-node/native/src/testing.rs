@@ -3,7 +3,7 @@
 use leasehold_bridge::{live, testing};
 use napi_derive::napi;
 
-use crate::{Result, as_number, environment::Environment, start};
+use crate::{Result, as_number, environment::Environment};
 
 /// What lives in this process.
 #[napi(object, object_from_js = false)]
@@ -35,25 +35,25 @@ impl Environment {
     /// Brings back `text`.
     #[napi]
     pub fn test_echo(&self, tag: f64, text: String) -> Result<f64> {
-        start(|| testing::echo(text, self.sink(tag)))
+        self.shared.start(tag, |sink| testing::echo(text, sink))
     }
 
     /// Fails with the code of this number.
     #[napi]
     pub fn test_fail(&self, tag: f64, code: i32) -> Result<f64> {
-        start(|| testing::fail(code, self.sink(tag)))
+        self.shared.start(tag, |sink| testing::fail(code, sink))
     }
 
     /// Panics: 0 at the start, 1 in its task, 2 later in its task.
     #[napi]
     pub fn test_panic(&self, tag: f64, stage: u32) -> Result<f64> {
         let stage = [testing::Stage::Start, testing::Stage::Task, testing::Stage::Later][stage.min(2) as usize];
-        start(|| testing::panic(stage, self.sink(tag)))
+        self.shared.start(tag, |sink| testing::panic(stage, sink))
     }
 
     /// Does nothing until it is cancelled.
     #[napi]
     pub fn test_never(&self, tag: f64) -> Result<f64> {
-        start(|| testing::never(None, self.sink(tag)))
+        self.shared.start(tag, |sink| testing::never(None, sink))
     }
 }

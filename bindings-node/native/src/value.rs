@@ -9,7 +9,7 @@ use napi::{
 };
 use napi_derive::napi;
 
-use crate::{as_number, environment::Shared, guard::GuardHandle};
+use crate::{environment::Shared, guard::GuardHandle};
 
 /// What operations of an environment brought, as the parameters of a function: see [`crate::environment::Environment::new`].
 /// Nothing if the environment is gone.
@@ -77,9 +77,8 @@ pub enum Value {
 impl JsValuesTupleIntoVec for Completions {
     fn into_vec(self, env: sys::napi_env) -> napi::Result<Vec<sys::napi_value>> {
         let Some(shared) = self.0 else { return Ok(Vec::new()) };
-        let completions = shared.drain();
-        let mut flat = Vec::with_capacity(4 * completions.len());
-        for Completion { tag, is_last, result } in completions {
+        let mut flat = Vec::new();
+        for (tag, Completion { is_last, result, .. }) in shared.drain() {
             let (failure, value) = match result {
                 Ok(Outcome::Guard(guard)) => (None, Value::Guard(GuardHandle::new(guard, shared.clone()))),
                 Ok(outcome) => (None, Value::from(outcome)),
@@ -87,7 +86,7 @@ impl JsValuesTupleIntoVec for Completions {
             };
             // SAFETY: whoever calls a function of JavaScript is on the thread of its environment, which `env` is.
             unsafe {
-                flat.push(f64::to_napi_value(env, as_number(tag))?);
+                flat.push(f64::to_napi_value(env, tag)?);
                 flat.push(bool::to_napi_value(env, is_last)?);
                 flat.push(Option::to_napi_value(env, failure)?);
                 flat.push(Value::to_napi_value(env, value)?);
