@@ -3,13 +3,14 @@ package io.leasehold.spring.boot;
 import io.leasehold.LeaseholdClient;
 import io.leasehold.LockListener;
 import io.leasehold.spring.LockedBeanPostProcessor;
+import java.util.function.Consumer;
+import org.jspecify.annotations.Nullable;
 import org.springframework.beans.factory.ObjectProvider;
 import org.springframework.beans.factory.config.ConfigurableBeanFactory;
 import org.springframework.boot.autoconfigure.AutoConfiguration;
 import org.springframework.boot.autoconfigure.condition.ConditionalOnBooleanProperty;
 import org.springframework.boot.autoconfigure.condition.ConditionalOnMissingBean;
 import org.springframework.boot.context.properties.EnableConfigurationProperties;
-import org.springframework.boot.context.properties.PropertyMapper;
 import org.springframework.context.annotation.Bean;
 import org.springframework.core.env.Environment;
 
@@ -26,15 +27,14 @@ public class LeaseholdAutoConfiguration {
             ObjectProvider<LockListener> listeners,
             ObjectProvider<LeaseholdClientBuilderCustomizer> customizers) {
         LeaseholdClient.Builder builder = LeaseholdClient.builder(properties.endpoints());
-        PropertyMapper map = PropertyMapper.get();
-        map.from(properties::ttl).to(builder::ttl);
-        map.from(properties::namespace).to(builder::namespace);
-        map.from(properties::identity).to(builder::identity);
-        map.from(properties::caFile).to(builder::caFile);
-        map.from(properties::certFile).to(builder::certFile);
-        map.from(properties::keyFile).to(builder::keyFile);
-        map.from(properties::connectTimeout).to(builder::connectTimeout);
-        map.from(properties::requestTimeout).to(builder::requestTimeout);
+        set(properties.ttl(), builder::ttl);
+        set(properties.namespace(), builder::namespace);
+        set(properties.identity(), builder::identity);
+        set(properties.caFile(), builder::caFile);
+        set(properties.certFile(), builder::certFile);
+        set(properties.keyFile(), builder::keyFile);
+        set(properties.connectTimeout(), builder::connectTimeout);
+        set(properties.requestTimeout(), builder::requestTimeout);
         login(properties, builder);
         listeners.orderedStream().forEach(builder::listener);
         customizers.orderedStream().forEach(customizer -> customizer.customize(builder));
@@ -53,6 +53,13 @@ public class LeaseholdAutoConfiguration {
         LockedBeanPostProcessor processor = new LockedBeanPostProcessor(client::getObject, beans::resolveEmbeddedValue);
         processor.setProxyTargetClass(environment.getProperty("spring.aop.proxy-target-class", Boolean.class, true));
         return processor;
+    }
+
+    // Not by Boot's PropertyMapper, which passes on in 3.5 what is not set, and does not in 4.
+    private static <T> void set(@Nullable T value, Consumer<T> option) {
+        if (value != null) {
+            option.accept(value);
+        }
     }
 
     private static void login(LeaseholdProperties properties, LeaseholdClient.Builder builder) {

@@ -8,11 +8,12 @@ import org.springframework.boot.autoconfigure.condition.ConditionalOnBooleanProp
 import org.springframework.boot.autoconfigure.condition.ConditionalOnClass;
 import org.springframework.boot.autoconfigure.condition.ConditionalOnMissingBean;
 import org.springframework.context.annotation.Bean;
+import org.springframework.integration.support.locks.DistributedLock;
 import org.springframework.integration.support.locks.LockRegistry;
 
-/** The lock registry of Spring Integration, where both it and {@code leasehold-spring-integration} are there. */
+/** The lock registry of Spring Integration, where both it (7 or newer) and {@code leasehold-spring-integration} are there. */
 @AutoConfiguration(after = LeaseholdAutoConfiguration.class)
-@ConditionalOnClass({LeaseholdLockRegistry.class, LockRegistry.class})
+@ConditionalOnClass({LeaseholdLockRegistry.class, DistributedLock.class})
 @ConditionalOnBean(LeaseholdClient.class)
 @ConditionalOnBooleanProperty(name = "leasehold.integration.enabled", matchIfMissing = true)
 public class LeaseholdIntegrationAutoConfiguration {
