@@ -82,6 +82,14 @@ impl Stage {
         self.calls.remove(0)
     }
 
+    /// Lets the only call take effect and be answered; says which it was.
+    fn serve(&mut self) -> Request {
+        let (rpc, request) = self.only_call();
+        let reply = self.apply(&request);
+        self.feed(Input::Reply(rpc, reply));
+        request
+    }
+
     /// Lets every call take effect and be answered, in their order, until there is none.
     fn settle(&mut self) {
         while !self.calls.is_empty() {
@@ -140,9 +148,7 @@ impl Stage {
 fn the_ghost_of_a_released_key_is_deleted() {
     let mut stage = Stage::new();
     stage.acquire(1, Mode::Wait, 15, true);
-    let (rpc, grant) = stage.only_call();
-    let granted = stage.apply(&grant);
-    stage.feed(Input::Reply(rpc, granted));
+    stage.serve();
     let (rpc, held_up) = stage.only_call();
     stage.time_out(rpc);
     stage.wake();
@@ -164,12 +170,8 @@ fn the_ghost_of_a_released_key_is_deleted() {
 fn a_key_that_stands_already_is_not_taken_for_ones_own() {
     let mut stage = Stage::new();
     stage.acquire(1, Mode::Wait, 15, true);
-    let (rpc, grant) = stage.only_call();
-    let granted = stage.apply(&grant);
-    stage.feed(Input::Reply(rpc, granted));
-    let (rpc, enqueue) = stage.only_call();
-    let joined = stage.apply(&enqueue);
-    stage.feed(Input::Reply(rpc, joined));
+    stage.serve();
+    let enqueue = stage.serve();
     stage.feed(Input::Release(Ticket(1)));
     stage.settle();
     let copy = stage.apply(&enqueue).expect("the copy");
@@ -190,12 +192,8 @@ fn a_try_does_not_hold_by_a_key_that_it_found_behind_another() {
     for crowd in [1, 20] {
         let mut stage = Stage::new();
         stage.acquire(1, Mode::Wait, 15, true);
-        let (rpc, grant) = stage.only_call();
-        let granted = stage.apply(&grant);
-        stage.feed(Input::Reply(rpc, granted));
-        let (rpc, enqueue) = stage.only_call();
-        let joined = stage.apply(&enqueue);
-        stage.feed(Input::Reply(rpc, joined));
+        stage.serve();
+        let enqueue = stage.serve();
         stage.feed(Input::Release(Ticket(1)));
         stage.settle();
         for n in 0..crowd {
