@@ -2,7 +2,7 @@
 
 use std::{sync::Arc, time::Duration};
 
-use leasehold_bridge::{self as bridge, AcquireOptions, ClientOptions};
+use leasehold_bridge::{self as bridge, AcquireOptions, HostOptions};
 use pyo3::prelude::*;
 
 use crate::{
@@ -21,47 +21,33 @@ impl Client {
     #[expect(clippy::too_many_arguments, reason = "one for each option, by name")]
     fn new(
         py: Python<'_>,
-        url: &str,
+        url: String,
         ttl_ms: Option<u64>,
-        namespace: Option<&str>,
-        identity: Option<&str>,
-        user: Option<&str>,
-        password: Option<&str>,
-        ca_file: Option<&str>,
-        cert_file: Option<&str>,
-        key_file: Option<&str>,
+        namespace: Option<String>,
+        identity: Option<String>,
+        user: Option<String>,
+        password: Option<String>,
+        ca_file: Option<String>,
+        cert_file: Option<String>,
+        key_file: Option<String>,
         connect_timeout_ms: Option<u64>,
         request_timeout_ms: Option<u64>,
     ) -> PyResult<Self> {
-        let mut options = ClientOptions::new(url);
-        if let Some(ttl) = ttl_ms {
-            options = options.ttl(Duration::from_millis(ttl));
-        }
-        if let Some(namespace) = namespace {
-            options = options.namespace(namespace);
-        }
-        if let Some(identity) = identity {
-            options = options.identity(identity);
-        }
-        if let Some(user) = user {
-            options = options.user(user, password.unwrap_or_default());
-        }
-        if let Some(path) = ca_file {
-            options = options.ca_file(path);
-        }
-        if let Some(path) = cert_file {
-            options = options.cert_file(path);
-        }
-        if let Some(path) = key_file {
-            options = options.key_file(path);
-        }
-        if let Some(limit) = connect_timeout_ms {
-            options = options.connect_timeout(Duration::from_millis(limit));
-        }
-        if let Some(limit) = request_timeout_ms {
-            options = options.request_timeout(Duration::from_millis(limit));
-        }
-        bridge::Client::open(options).map(Self).map_err(|error| errors::raise(py, error))
+        let options = HostOptions {
+            url,
+            ttl: ttl_ms.map(Duration::from_millis),
+            namespace,
+            identity,
+            user,
+            password,
+            ca_file,
+            cert_file,
+            key_file,
+            connect_timeout: connect_timeout_ms.map(Duration::from_millis),
+            request_timeout: request_timeout_ms.map(Duration::from_millis),
+        };
+        let client = options.try_into().and_then(bridge::Client::open);
+        client.map(Self).map_err(|error| errors::raise(py, error))
     }
 
     #[getter]

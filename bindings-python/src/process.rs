@@ -16,8 +16,7 @@ pub fn close_all(py: Python<'_>, limit_ms: u64) -> bool {
 /// Sends log records of `level` (1 error to 5 trace) and worse to `queue` under `tag`.
 #[pyfunction]
 pub fn listen_to_logs(py: Python<'_>, level: u8, queue: &Queue, tag: u64) -> PyResult<()> {
-    let levels = [Level::Off, Level::Error, Level::Warn, Level::Info, Level::Debug];
-    let level = levels.get(usize::from(level)).copied().unwrap_or(Level::Trace);
+    let level = Level::from_number(level.into()).unwrap_or(Level::Trace);
     logs::listen(level, queue.sink(tag)).map_err(|error| errors::raise(py, error))
 }
 

@@ -2,7 +2,7 @@
 
 use std::{rc::Rc, sync::Arc};
 
-use leasehold_bridge::{AcquireOptions, Client, ClientOptions, client::milliseconds};
+use leasehold_bridge::{AcquireOptions, Client, HostOptions, client::milliseconds};
 use napi::bindgen_prelude::BigInt;
 use napi_derive::napi;
 
@@ -24,37 +24,21 @@ pub struct OpenOptions {
     pub request_timeout: Option<i64>,
 }
 
-impl From<OpenOptions> for ClientOptions {
+impl From<OpenOptions> for HostOptions {
     fn from(from: OpenOptions) -> Self {
-        let mut options = Self::from_endpoints(&from.endpoints);
-        if let Some(ttl) = from.ttl.and_then(milliseconds) {
-            options = options.ttl(ttl);
+        Self {
+            url: from.endpoints.join(","),
+            ttl: from.ttl.and_then(milliseconds),
+            namespace: from.namespace,
+            identity: from.identity,
+            user: from.user,
+            password: from.password,
+            ca_file: from.ca_file,
+            cert_file: from.cert_file,
+            key_file: from.key_file,
+            connect_timeout: from.connect_timeout.and_then(milliseconds),
+            request_timeout: from.request_timeout.and_then(milliseconds),
         }
-        if let Some(namespace) = from.namespace {
-            options = options.namespace(namespace);
-        }
-        if let Some(identity) = from.identity {
-            options = options.identity(identity);
-        }
-        if let Some(user) = from.user {
-            options = options.user(user, from.password.unwrap_or_default());
-        }
-        if let Some(path) = from.ca_file {
-            options = options.ca_file(path);
-        }
-        if let Some(path) = from.cert_file {
-            options = options.cert_file(path);
-        }
-        if let Some(path) = from.key_file {
-            options = options.key_file(path);
-        }
-        if let Some(timeout) = from.connect_timeout.and_then(milliseconds) {
-            options = options.connect_timeout(timeout);
-        }
-        if let Some(timeout) = from.request_timeout.and_then(milliseconds) {
-            options = options.request_timeout(timeout);
-        }
-        options
     }
 }
 

@@ -8,7 +8,7 @@ use std::{
 };
 
 use leasehold_bridge::{
-    Client, Completion, OpId, Queue, Sink,
+    Client, Completion, HostOptions, OpId, Queue, Sink,
     client::milliseconds,
     logs::{self, Level},
     operation, shutdown,
@@ -177,7 +177,7 @@ impl Environment {
     #[napi]
     pub fn open(&self, options: OpenOptions, exit_limit: i64) -> Result<ClientHandle> {
         enter(|| {
-            let client = Client::open(options.into())?;
+            let client = Client::open(HostOptions::from(options).try_into()?)?;
             let exit_limit = milliseconds(exit_limit).filter(|limit| !limit.is_zero());
             self.shared.open();
             self.shared.clients.borrow_mut().push(Open { client: Arc::downgrade(&client), exit_limit });
@@ -194,8 +194,7 @@ impl Environment {
     /// Sends what the core has to say to `tag`, from `level` up: 0 nothing, 1 errors, and so on to 5, which is all of it.
     #[napi]
     pub fn listen(&self, tag: f64, level: u8) -> Result<()> {
-        let levels = [Level::Off, Level::Error, Level::Warn, Level::Info, Level::Debug];
-        let level = levels.get(usize::from(level)).copied().unwrap_or(Level::Trace);
+        let level = Level::from_number(level.into()).unwrap_or(Level::Trace);
         enter(|| logs::listen(level, self.shared.sink(tag)))
     }
 
