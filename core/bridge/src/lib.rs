@@ -18,9 +18,9 @@
 //!   no longer counted ([`live`]), and cancelling it says so.
 //! - **No completion runs code of the host's.** It waits in a queue or a waiter until the host's own thread takes it. Only a
 //!   queue's waker runs where it happens, as a rule on the thread that renews leases: it sets a flag or writes a byte.
-//! - **Cancelling asks.** The completion still comes: `CANCELLED`, or what was reached before. A guard that comes after its
-//!   user has given up is dropped, which releases it. Cancelled before it starts, an operation does nothing; only a release
-//!   takes effect all the same.
+//! - **Cancelling asks.** The completion still comes: `CANCELLED`, or what was reached before. A lock that is won although its
+//!   acquire was cancelled is released before that is told; a guard that comes after its user has given up is dropped, which
+//!   releases it. Cancelled before it starts, an operation does nothing; only a release takes effect all the same.
 //! - **Freeing is no closing.** What runs keeps what it needs: a guard that is freed during a call is released after it. Close
 //!   a queue when its loop ends ([`Queue::close`]): that cancels what would answer into it and ends log records into it.
 //! - **The end of a hold is told once**, as released or as lost; a loss that the release finds is a loss.
