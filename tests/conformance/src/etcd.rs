@@ -114,8 +114,17 @@ impl Etcd {
 
     /// Every lease that lives, in hex.
     pub async fn leases(&self) -> Result<Vec<String>> {
-        let reply = patiently!("list leases", self.client.clone().leases())?;
-        Ok(reply.leases().iter().map(|lease| format!("{:x}", lease.id())).collect())
+        let listed = patiently!("list leases", self.client.clone().leases())?;
+        let mut alive = Vec::new();
+        for id in listed.leases().iter().map(etcd_client::LeaseStatus::id) {
+            // A member lists what it has applied: one that was just cut off still has leases that were revoked. About one lease
+            // it is the leader who answers, and of one that is gone it knows no TTL.
+            let lease = patiently!("read a lease", self.client.clone().lease_time_to_live(id, None))?;
+            if lease.granted_ttl() > 0 {
+                alive.push(format!("{id:x}"));
+            }
+        }
+        Ok(alive)
     }
 
     /// Forgets all history up to now; the revision of now.
