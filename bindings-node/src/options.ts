@@ -151,7 +151,6 @@ export function openOptions(endpoints: unknown, options: ClientOptions): [OpenOp
     throw invalidArgument('endpoints must be a URL or a list of URLs, such as http://127.0.0.1:2379')
   }
   const { exitTimeout = EXIT_TIMEOUT, ...rest } = check(CLIENT, options)
-  if (rest.password !== undefined && rest.user === undefined) throw invalidArgument('a password needs a user')
   const open: OpenOptions = { endpoints: list }
   for (const [name, value] of Object.entries(rest)) {
     if (value !== undefined) Object.assign(open, { [name]: typeof value === 'number' ? milliseconds(value) : value })

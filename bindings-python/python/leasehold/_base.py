@@ -7,7 +7,6 @@ import uuid
 from typing import TYPE_CHECKING, Generic
 
 from leasehold import _logs, _native
-from leasehold._errors import InvalidArgument
 from leasehold._scopes import G, Scopes
 from leasehold._values import endpoints, milliseconds
 
@@ -59,9 +58,6 @@ class ClientBase:
         if url == "memory://":
             url += uuid.uuid4().hex
         self._place = f"{url} {namespace or ''}"
-        if password is not None and user is None:
-            msg = "a password needs a user"
-            raise InvalidArgument(msg)
         self._native = _native.Client(
             url,
             ttl_ms=milliseconds(ttl, "the TTL"),
