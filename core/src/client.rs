@@ -11,7 +11,11 @@ use std::{
 
 use tokio::{
     runtime::Handle,
-    sync::{broadcast, mpsc, oneshot},
+    sync::{
+        broadcast,
+        mpsc::{self, error::SendError},
+        oneshot,
+    },
 };
 
 use crate::{
@@ -254,9 +258,16 @@ impl Client {
         Ticket(self.inner.tickets.fetch_add(1, Ordering::Relaxed))
     }
 
-    /// Hands a command to the engine; starts it if need be.
-    pub(crate) fn send(&self, command: Command) -> Result<()> {
-        self.run(|_, _, commands| commands.send(command).map_err(|_| closed()))?
+    /// Hands a command to the engine; starts it if need be. Where that fails, its answer says why.
+    pub(crate) fn send(&self, command: Command) {
+        match self.run(|_, _, commands| commands.clone()) {
+            Ok(commands) => {
+                if let Err(SendError(command)) = commands.send(command) {
+                    engine::refuse(command, &engine::closed());
+                }
+            }
+            Err(error) => engine::refuse(command, &error),
+        }
     }
 
     /// Sends a request that is safe to repeat, and repeats it until it is answered or the request timeout has passed.
@@ -312,7 +323,7 @@ impl Client {
     fn run<T>(&self, act: impl FnOnce(&Handle, &Arc<dyn Store>, &mpsc::UnboundedSender<Command>) -> T) -> Result<T> {
         let mut running = self.running();
         if self.inner.is_closed.load(Ordering::Acquire) {
-            return Err(closed());
+            return Err(engine::closed());
         }
         if let Some(Running { runtime, store, commands }) = &*running {
             return Ok(act(runtime, store, commands));
@@ -343,8 +354,4 @@ impl fmt::Debug for Client {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Client").field("identity", &self.identity()).field("options", &self.inner.options).finish()
     }
-}
-
-fn closed() -> Error {
-    Error::new(Code::Closed, "the client is closed; open another one")
 }

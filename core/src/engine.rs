@@ -36,14 +36,17 @@ const LONGEST_SLEEP: Duration = Duration::from_millis(500);
 /// Inputs taken in before the timer is looked at again.
 const BURST: usize = 64;
 
+/// Told once what came of a command. Called by the engine: must neither block nor panic.
+pub(crate) type Answer<T> = Box<dyn FnOnce(Result<T>) + Send>;
+
 /// What a caller wants from the engine.
 pub(crate) enum Command {
     /// Acquire a lock; the client goes into the guard.
-    Acquire(Ticket, Acquire, Client, oneshot::Sender<Result<Guard>>),
+    Acquire(Ticket, Acquire, Client, Answer<Guard>),
     /// The caller of an acquire is gone.
     Cancel(Ticket),
     /// Release a hold; nobody may be waiting for the answer.
-    Release(Ticket, Option<oneshot::Sender<Result<()>>>),
+    Release(Ticket, Option<Answer<()>>),
     /// Make a hold last.
     Extend(Ticket, Duration, oneshot::Sender<Result<()>>),
     /// Release everything and end.
@@ -70,11 +73,22 @@ pub(crate) struct HoldState {
     pub(crate) fate: watch::Sender<Fate>,
 }
 
+impl HoldState {
+    /// What the engine has said about its end so far.
+    pub(crate) fn told_reason(&self) -> Option<LostReason> {
+        match *self.fate.borrow() {
+            Fate::Lost(reason) => Some(reason),
+            Fate::Voided => Some(LostReason::KeyDeleted),
+            Fate::Held => None,
+        }
+    }
+}
+
 /// An acquire that waits for its lock.
 struct Waiter {
     name: Arc<str>,
     client: Client,
-    answer: oneshot::Sender<Result<Guard>>,
+    answer: Answer<Guard>,
 }
 
 /// A unary call on its way.
@@ -93,7 +107,7 @@ struct Engine {
     calls: FuturesUnordered<Call>,
     waiters: HashMap<Ticket, Waiter>,
     holds: HashMap<Ticket, Arc<HoldState>>,
-    releases: HashMap<Ticket, oneshot::Sender<Result<()>>>,
+    releases: HashMap<Ticket, Answer<()>>,
     extensions: HashMap<Ticket, Vec<oneshot::Sender<Result<()>>>>,
     closers: Vec<oneshot::Sender<()>>,
     deadlines: HashMap<SessionId, Arc<AtomicU64>>,
@@ -167,7 +181,7 @@ impl Engine {
         }
         commands.close();
         while let Ok(command) = commands.try_recv() {
-            refuse(command);
+            refuse(command, &closed());
         }
     }
 
@@ -246,13 +260,12 @@ impl Engine {
             Action::Acquired(ticket, hold) => self.hand_out(ticket, hold),
             Action::Failed(ticket, error) => {
                 if let Some(waiter) = self.waiters.remove(&ticket) {
-                    // Nobody listens any more where the caller was dropped.
-                    let _ = waiter.answer.send(Err(error));
+                    (waiter.answer)(Err(error));
                 }
             }
             Action::Released(ticket, result) => {
                 if let Some(answer) = self.releases.remove(&ticket) {
-                    let _ = answer.send(result);
+                    answer(result);
                 }
             }
             Action::Extended(ticket, result) => {
@@ -291,14 +304,14 @@ impl Engine {
         }
     }
 
-    /// Sends the guard to whoever waits for it; if nobody does any more, its drop releases it.
+    /// Gives the guard to whoever waits for it; if nobody does any more, its drop releases it.
     fn hand_out(&mut self, ticket: Ticket, hold: Hold) {
         let deadline = self.deadline_of(hold.session);
         let state = Arc::new(HoldState { deadline, fate: watch::Sender::new(Fate::Held) });
         if let Some(waiter) = self.waiters.remove(&ticket) {
             self.holds.insert(ticket, state.clone());
             let guard = Guard::new(waiter.client, waiter.name, ticket, hold, state);
-            let _ = waiter.answer.send(Ok(guard));
+            (waiter.answer)(Ok(guard));
         }
     }
 
@@ -357,15 +370,20 @@ fn report_watches(generation: u64, mut stream: WatchStream, heard: mpsc::Unbound
     });
 }
 
-/// Answers a command that came after the end.
-fn refuse(command: Command) {
-    let closed = || Error::new(Code::Closed, "the client is closed; open another one");
+/// Answers a command that no engine obeys any more.
+pub(crate) fn refuse(command: Command, why: &Error) {
     match command {
-        Command::Acquire(_, _, _, answer) => drop(answer.send(Err(closed()))),
-        Command::Release(_, Some(answer)) | Command::Extend(_, _, answer) => drop(answer.send(Err(closed()))),
+        Command::Acquire(_, _, _, answer) => answer(Err(why.clone())),
+        Command::Release(_, Some(answer)) => answer(Err(why.clone())),
+        Command::Extend(_, _, answer) => drop(answer.send(Err(why.clone()))),
         Command::Close(answer) => drop(answer.send(())),
         Command::Cancel(_) | Command::Release(_, None) => {}
     }
+}
+
+/// The error of whoever comes after the end.
+pub(crate) fn closed() -> Error {
+    Error::new(Code::Closed, "the client is closed; open another one")
 }
 
 /// The present moment and whether `deadline` has not passed yet.

@@ -128,28 +128,33 @@ impl Guard {
     /// # Cancel safety
     /// Dropping the future does not keep the lock: the release goes on in the background.
     pub async fn release(self) -> Result<()> {
-        self.release_shared().await
+        let (answer, released) = oneshot::channel();
+        self.release_then(move |result| drop(answer.send(result)));
+        released.await.unwrap_or_else(|_| Err(Error::lost(&self.name, LostReason::ClientClosed)))
     }
 
-    /// [`Guard::release`] for owners who share the guard, as the bindings of other languages do. Whoever comes second is told
-    /// [`Code::NotHeld`].
+    /// [`Guard::release`] for owners who share the guard, as the bindings of other languages do: whoever comes second is told
+    /// [`Code::NotHeld`]. `answer` is told once, as a rule on the thread that renews leases: it must neither block nor panic.
     #[doc(hidden)]
-    pub async fn release_shared(&self) -> Result<()> {
-        self.check_process()?;
+    pub fn release_then(&self, answer: impl FnOnce(Result<()>) + Send + 'static) {
+        if let Err(error) = self.check_process() {
+            return answer(Err(error));
+        }
         if self.is_released.swap(true, Ordering::AcqRel) {
-            return Err(self.released());
+            return answer(Err(self.released()));
         }
-        let (answer, released) = oneshot::channel();
-        let sent = self.client.send(Command::Release(self.ticket, Some(answer)));
         if let Some(error) = self.loss() {
-            return Err(error);
+            self.client.send(Command::Release(self.ticket, None));
+            return answer(Err(error));
         }
-        sent?;
-        match released.await {
-            Ok(Err(error)) if error.code() == Code::NotHeld => Err(self.loss().unwrap_or_else(|| self.expired())),
-            Ok(result) => result,
-            Err(_) => Err(self.loss().unwrap_or_else(|| Error::lost(&self.name, LostReason::ClientClosed))),
-        }
+        let (name, state) = (self.name.clone(), self.state.clone());
+        let answer = move |result: Result<()>| match result {
+            Err(error) if error.code() == Code::NotHeld => {
+                answer(Err(Error::lost(&name, state.told_reason().unwrap_or(LostReason::Expired))));
+            }
+            result => answer(result),
+        };
+        self.client.send(Command::Release(self.ticket, Some(Box::new(answer))));
     }
 
     /// Makes the hold last at least `span` from now, and waits for etcd's word on it.
@@ -172,7 +177,7 @@ impl Guard {
         }
         self.check_held()?;
         let (answer, extended) = oneshot::channel();
-        self.client.send(Command::Extend(self.ticket, span, answer))?;
+        self.client.send(Command::Extend(self.ticket, span, answer));
         match extended.await {
             Ok(Ok(())) => Ok(()),
             Ok(Err(error)) if error.code() == Code::DeadlineExceeded => Err(error),
@@ -218,7 +223,7 @@ impl Guard {
         Ok(())
     }
 
-    /// Whether [`Guard::release_shared`] was called.
+    /// Whether it was released, or is being released.
     #[doc(hidden)]
     pub fn is_released(&self) -> bool {
         self.is_released.load(Ordering::Acquire)
@@ -232,16 +237,7 @@ impl Guard {
             return Some(LostReason::Forked);
         }
         let is_expired = || !self.is_released() && !is_before(&self.state.deadline);
-        self.told_reason().or_else(|| is_expired().then_some(LostReason::Expired))
-    }
-
-    /// What the engine has said about the end of the hold so far.
-    fn told_reason(&self) -> Option<LostReason> {
-        match *self.state.fate.borrow() {
-            Fate::Lost(reason) => Some(reason),
-            Fate::Voided => Some(LostReason::KeyDeleted),
-            Fate::Held => None,
-        }
+        self.state.told_reason().or_else(|| is_expired().then_some(LostReason::Expired))
     }
 
     fn released(&self) -> Error {
@@ -258,7 +254,7 @@ impl Guard {
     }
 
     fn loss(&self) -> Option<Error> {
-        self.told_reason().map(|reason| Error::lost(&self.name, reason))
+        self.state.told_reason().map(|reason| Error::lost(&self.name, reason))
     }
 
     /// The deadline has passed, and the engine has not come round to saying so.
@@ -271,7 +267,7 @@ impl Drop for Guard {
     fn drop(&mut self) {
         if !self.is_forked() && !self.is_released.swap(true, Ordering::AcqRel) {
             // If the client is closed, its keys are gone already.
-            let _ = self.client.send(Command::Release(self.ticket, None));
+            self.client.send(Command::Release(self.ticket, None));
         }
     }
 }

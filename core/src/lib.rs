@@ -47,5 +47,5 @@ pub use client::{Client, SessionState, StateEvents};
 pub use contender::Contender;
 pub use error::{Code, Error, LostReason, Result};
 pub use guard::{Committed, Guard, GuardedTxn};
-pub use lock::Lock;
+pub use lock::{Acquiring, Lock};
 pub use options::ClientOptions;

@@ -1,10 +1,6 @@
 //! A lock: a name, and how to acquire it.
 
-use std::{
-    future::{Future, pending},
-    sync::Arc,
-    time::Duration,
-};
+use std::{sync::Arc, time::Duration};
 
 use tokio::sync::oneshot;
 
@@ -83,7 +79,7 @@ impl Lock {
     /// Dropping the future gives up the place in the queue: the key is withdrawn in the background, and a lock that was won at
     /// the same moment is released. No request is abandoned half-way.
     pub async fn acquire(&self) -> Result<Guard> {
-        self.request(Mode::Wait, None, pending()).await
+        self.request(None).await
     }
 
     /// Waits for the lock for at most `limit`; a `limit` of zero is a try.
@@ -96,15 +92,25 @@ impl Lock {
     /// # Cancel safety
     /// As [`Lock::acquire`].
     pub async fn acquire_within(&self, limit: Duration) -> Result<Guard> {
-        self.acquire_unless(Some(limit), pending()).await
+        self.request(Some(limit)).await
     }
 
-    /// Waits for the lock for at most `limit`, until `cancelled` is ready: that is passed on, and the answer comes when the key
-    /// is withdrawn: [`Code::Cancelled`], or the guard if it was won before. For the bindings of other languages.
+    /// Starts what [`Lock::acquire`] or, with a `limit`, [`Lock::acquire_within`] waits for. `answer` is told once what came of
+    /// it, as a rule on the thread that renews leases: it must neither block nor panic. For the bindings of other languages.
     #[doc(hidden)]
-    pub async fn acquire_unless(&self, limit: Option<Duration>, cancelled: impl Future<Output = ()>) -> Result<Guard> {
-        let mode = if limit.is_some_and(|limit| limit.is_zero()) { Mode::Try } else { Mode::Wait };
-        self.request(mode, limit.filter(|limit| !limit.is_zero()), cancelled).await
+    pub fn acquire_then(
+        &self,
+        limit: Option<Duration>,
+        answer: impl FnOnce(Result<Guard>) + Send + 'static,
+    ) -> Acquiring {
+        let ticket = self.client.next_ticket();
+        match self.wanted(limit) {
+            Ok(wanted) => {
+                self.client.send(Command::Acquire(ticket, wanted, self.client.clone(), Box::new(answer)));
+            }
+            Err(error) => answer(Err(error)),
+        }
+        Acquiring { client: self.client.clone(), ticket }
     }
 
     /// Takes the lock if nobody holds it or waits for it; otherwise answers `None` and leaves nothing in the queue.
@@ -117,7 +123,7 @@ impl Lock {
     /// # Cancel safety
     /// As [`Lock::acquire`].
     pub async fn try_acquire(&self) -> Result<Option<Guard>> {
-        match self.request(Mode::Try, None, pending()).await {
+        match self.request(Some(Duration::ZERO)).await {
             Ok(guard) => Ok(Some(guard)),
             Err(error) if error.code() == Code::NotAcquired => Ok(None),
             Err(error) => Err(error),
@@ -168,50 +174,60 @@ impl Lock {
         Prefix::new(self.client.namespace(), &self.name)
     }
 
-    async fn request(&self, mode: Mode, wait: Option<Duration>, cancelled: impl Future<Output = ()>) -> Result<Guard> {
+    /// What is asked of the engine.
+    fn wanted(&self, limit: Option<Duration>) -> Result<Acquire> {
         validate_name(&self.name)?;
         let ttl = match self.ttl {
             Some(ttl) => whole_seconds(ttl)?,
             None => self.client.ttl(),
         };
-        let acquire = Acquire {
+        Ok(Acquire {
             name: self.name.clone(),
-            mode,
+            mode: if limit == Some(Duration::ZERO) { Mode::Try } else { Mode::Wait },
             ttl,
             renew: self.renew,
             requeue: self.requeue,
-            wait,
+            wait: limit.filter(|limit| !limit.is_zero()),
             value: self.client.metadata(),
-        };
-        let ticket = self.client.next_ticket();
-        let (answer, mut acquired) = oneshot::channel();
-        self.client.send(Command::Acquire(ticket, acquire, self.client.clone(), answer))?;
-        let mut cancel = CancelOnDrop { client: &self.client, ticket, is_answered: false };
-        let result = tokio::select! {
-            biased;
-            result = &mut acquired => result,
-            () = cancelled => {
-                self.client.send(Command::Cancel(ticket))?;
-                acquired.await
-            }
-        };
+        })
+    }
+
+    async fn request(&self, limit: Option<Duration>) -> Result<Guard> {
+        let (answer, acquired) = oneshot::channel();
+        // A guard that comes when nobody waits for it any more is released by its drop.
+        let acquiring = self.acquire_then(limit, move |result| drop(answer.send(result)));
+        let mut cancel = CancelOnDrop { acquiring, is_answered: false };
+        let result = acquired.await;
         cancel.is_answered = true;
         result.unwrap_or_else(|_| Err(Error::new(Code::Internal, "the engine of this client ended; please report it")))
     }
 }
 
-/// Tells the engine when nobody waits for an acquire any more.
-struct CancelOnDrop<'a> {
-    client: &'a Client,
+/// An acquire that is on its way, or was.
+#[doc(hidden)]
+#[derive(Clone, Debug)]
+pub struct Acquiring {
+    client: Client,
     ticket: Ticket,
+}
+
+impl Acquiring {
+    /// Gives it up. The answer comes when the key is withdrawn: [`Code::Cancelled`], or the guard if that was won before.
+    pub fn cancel(&self) {
+        self.client.send(Command::Cancel(self.ticket));
+    }
+}
+
+/// Tells the engine when nobody waits for an acquire any more.
+struct CancelOnDrop {
+    acquiring: Acquiring,
     is_answered: bool,
 }
 
-impl Drop for CancelOnDrop<'_> {
+impl Drop for CancelOnDrop {
     fn drop(&mut self) {
         if !self.is_answered {
-            // If the client is closed, nothing is left to cancel.
-            let _ = self.client.send(Command::Cancel(self.ticket));
+            self.acquiring.cancel();
         }
     }
 }

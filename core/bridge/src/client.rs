@@ -19,6 +19,7 @@ use crate::{
     live::{self, Counted},
     operation::{self, Cancel, OpId},
     options::AcquireOptions,
+    panics,
 };
 
 /// A client; see [`leasehold::Client`] for what its operations do and which errors they bring.
@@ -73,15 +74,17 @@ impl Client {
             lock = lock.ttl(ttl);
         }
         let (wait, me) = (options.wait, self.me.upgrade());
-        operation::start(sink, cancel, |stop| async move {
-            let guard = lock.acquire_unless(wait, stop.asked()).await?;
-            if stop.is_asked() {
-                // It won before the core heard of the cancel. Whoever cancelled counts on having no guard, and on nothing being
-                // left in the queue. If the release fails, the lock is lost or will be: nobody holds it by this acquire.
-                let _ = guard.release().await;
-                return Err(operation::cancelled());
-            }
-            Ok(Outcome::Guard(Guard::new(guard, me)))
+        operation::start_acquire(sink, cancel, |pending| {
+            lock.acquire_then(wait, |result| {
+                panics::contain(|| match result {
+                    // It won before the core heard of the cancel. Whoever cancelled counts on having no guard, and on nothing
+                    // being left in the queue. If the release fails, the lock is lost or will be: nobody holds it by this acquire.
+                    Ok(guard) if pending.is_cancelled() => {
+                        guard.release_then(|_| pending.complete(Err(operation::cancelled())));
+                    }
+                    result => pending.complete(result.map(|guard| Outcome::Guard(Guard::new(guard, me)))),
+                });
+            })
         })
     }
 
@@ -111,19 +114,19 @@ impl Client {
 
     /// Reports the changes of the session's state as [`Outcome::State`], until it is cancelled or the client is closed.
     pub fn on_state(&self, sink: Sink) -> OpId {
-        let (mut states, closed) = (self.core_in_use().on_state(), self.closed.stop());
-        operation::start_with(sink, None, |stop, sink| async move {
+        let (mut states, closed) = (self.core_in_use().on_state(), self.closed.clone());
+        operation::start_with(sink, Some(&self.closed), |stopped, sink| async move {
             loop {
                 // In this order: closing brings a last state.
                 let state = tokio::select! {
                     biased;
                     state = states.next() => state,
-                    () = closed.asked() => None,
-                    () = stop.asked() => return Err(operation::cancelled()),
+                    () = stopped.asked() => None,
                 };
                 match state {
                     Some(state) => sink.report(Outcome::State(state)),
-                    None => return Ok(Outcome::Done),
+                    None if closed.is_cancelled() => return Ok(Outcome::Done),
+                    None => return Err(operation::cancelled()),
                 }
             }
         })

@@ -11,6 +11,7 @@ use crate::{
     fork::OfProcess,
     live::{self, Counted},
     operation::{self, Cancel, OpId},
+    panics,
 };
 
 /// A guard; see [`leasehold::Guard`] for what its operations do and which errors they bring.
@@ -147,18 +148,22 @@ impl Guard {
     /// Releases the lock. Whoever comes second is told [`Code::NotHeld`]. Cancelled, it goes on in the background.
     pub fn release(&self, cancel: Option<&Cancel>, sink: Sink) -> OpId {
         let hold = self.hold();
-        operation::start_anyway(sink, cancel, |stop| async move {
-            let result = stop.or(hold.core.release_shared()).await;
-            match &result {
-                // Another release tells how it ended; or it is the parent's.
-                Err(error) if matches!(error.code(), Code::NotHeld | Code::Forked) => {}
-                // A loss that the release finds is told as one.
-                Err(error) if error.code() == Code::Lost => {
-                    hold.end(error.reason().map_or(End::Released, End::Lost));
-                }
-                _ => hold.end(End::Released),
-            }
-            result.map(|()| Outcome::Done)
+        let released = hold.clone();
+        operation::start_release(sink, cancel, |pending| {
+            hold.core.release_then(move |result| {
+                panics::contain(|| {
+                    match &result {
+                        // Another release tells how it ended; or it is the parent's.
+                        Err(error) if matches!(error.code(), Code::NotHeld | Code::Forked) => {}
+                        // A loss that the release finds is told as one.
+                        Err(error) if error.code() == Code::Lost => {
+                            released.end(error.reason().map_or(End::Released, End::Lost));
+                        }
+                        _ => released.end(End::Released),
+                    }
+                    pending.complete(result.map(|()| Outcome::Done));
+                });
+            });
         })
     }
 

@@ -23,17 +23,19 @@ pub(crate) fn deadline(limit: Duration) -> Option<Instant> {
     Instant::now().checked_add(limit)
 }
 
-/// Waits to be notified, until `deadline` at the latest; `None` when that has passed.
+/// Waits to be notified, until `deadline` at the latest; an error when that has passed.
 pub(crate) fn wait_until<'a, T>(
     condvar: &Condvar,
     guard: MutexGuard<'a, T>,
     deadline: Option<Instant>,
-) -> Option<MutexGuard<'a, T>> {
+) -> std::result::Result<MutexGuard<'a, T>, MutexGuard<'a, T>> {
     let Some(deadline) = deadline else {
-        return Some(condvar.wait(guard).unwrap_or_else(PoisonError::into_inner));
+        return Ok(condvar.wait(guard).unwrap_or_else(PoisonError::into_inner));
     };
-    let left = deadline.checked_duration_since(Instant::now()).filter(|left| !left.is_zero())?;
-    Some(condvar.wait_timeout(guard, left).unwrap_or_else(PoisonError::into_inner).0)
+    match deadline.checked_duration_since(Instant::now()) {
+        None | Some(Duration::ZERO) => Err(guard),
+        Some(left) => Ok(condvar.wait_timeout(guard, left).unwrap_or_else(PoisonError::into_inner).0),
+    }
 }
 
 /// What runs the operations: the thread that talks to etcd.

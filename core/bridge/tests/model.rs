@@ -3,10 +3,11 @@
 //!
 //! A lost wake-up is a deadlock here: no wait ever ends by its time limit. Seen to fail, each within a thousand orders, when
 //! - `Queue::drain` clears the descriptor after it has taken, or does not wake for what it leaves;
-//! - `Queue::push` notifies before it pushes, or looks whether the queue is empty before the lock under which it pushes;
+//! - `Queue::push` notifies before it pushes, looks whether the queue is empty before the lock under which it pushes, or
+//!   notifies nobody where one waits;
 //! - `Queue::close` does not notify, cancels nothing, or cancels before it is marked as closed;
-//! - `Pending::new` looks whether the queue is closed before it enters the operation in the table;
-//! - `Pending::complete` sends the result before the operation is gone from the table;
+//! - `Pending::new` looks whether the queue is closed before it enters the operation in the table, or whether it is cancelled
+//!   before it enters it with its `Cancel`;
 //! - `Slot::fill` notifies before it fills.
 
 use std::{

@@ -92,6 +92,26 @@ fn a_cancelled_acquire_says_so_and_leaves_nothing() {
 }
 
 #[test]
+fn a_cancel_reaches_acquires_that_start_meanwhile() {
+    let client = client("meanwhile");
+    let guard = acquire(&client, NAME, None).unwrap();
+    for _ in 0..200 {
+        let (cancel, queue) = (Cancel::new(), Queue::new());
+        std::thread::scope(|scope| {
+            scope.spawn(|| cancel.cancel());
+            for tag in 0..8 {
+                client.acquire(NAME, &AcquireOptions::default(), Some(&cancel), queue.sink(tag));
+            }
+        });
+        for _ in 0..8 {
+            assert_eq!(next(&queue).result.unwrap_err().code(), Code::Cancelled);
+        }
+    }
+    drop(guard);
+    assert!(is_free(&client));
+}
+
+#[test]
 fn a_win_that_a_cancel_overtakes_is_released() {
     let client = client("overtaken");
     let first = acquire(&client, NAME, None).unwrap();
@@ -102,18 +122,17 @@ fn a_win_that_a_cancel_overtakes_is_released() {
     // Handed over to once, the client has the queue before it and hands over at once from now on.
     drop(first);
     let guard = Mutex::new(Some(next(&queue).result.unwrap().into_guard().unwrap()));
-    // Wakers run on the thread of the operations, whose tasks take turns in the order in which they were woken. So the lock is
-    // handed over first, then comes the cancel, and only then does the acquire hear of either.
+    // Wakers run on the thread of the core, which hears of both afterwards, and of the release first: it hands the lock over
+    // to an acquire that is cancelled by then.
     let is_cancelled = Arc::new(AtomicBool::new(false));
-    let cancelling = Queue::with_waker({
+    let overtaking = Queue::with_waker({
         let is_cancelled = is_cancelled.clone();
-        move || is_cancelled.store(operation::cancel(id), Ordering::Relaxed)
+        move || {
+            drop(guard.lock().unwrap().take());
+            is_cancelled.store(operation::cancel(id), Ordering::Relaxed);
+        }
     });
-    let handing_over = Queue::with_waker(move || {
-        drop(guard.lock().unwrap().take());
-        testing::echo(String::new(), cancelling.sink(2));
-    });
-    testing::echo(String::new(), handing_over.sink(1));
+    testing::echo(String::new(), overtaking.sink(1));
     assert_eq!(next(&queue).result.unwrap_err().code(), Code::Cancelled);
     assert!(is_cancelled.load(Ordering::Relaxed), "it was over before it was cancelled");
     assert!(is_free(&client), "released before that was told");

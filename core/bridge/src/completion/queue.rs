@@ -31,6 +31,8 @@ pub struct Queue {
 struct State {
     completions: VecDeque<Completion>,
     is_closed: bool,
+    /// Threads that wait in [`Queue::take`].
+    takers: usize,
 }
 
 /// How a host learns that there is something to drain.
@@ -124,14 +126,19 @@ impl Queue {
         }
         let until = deadline(limit);
         let mut state = lock(&self.state);
-        while state.completions.is_empty() {
-            if state.is_closed {
-                return None;
-            }
+        state.takers += 1;
+        while state.completions.is_empty() && !state.is_closed {
             match wait_until(&self.ready, state, until) {
-                Some(woken) => state = woken,
-                None => return Some(Vec::new()),
+                Ok(woken) => state = woken,
+                Err(late) => {
+                    state = late;
+                    break;
+                }
             }
+        }
+        state.takers -= 1;
+        if state.completions.is_empty() && state.is_closed {
+            return None;
         }
         let count = state.completions.len().min(most);
         Some(state.completions.drain(..count).collect())
@@ -172,8 +179,12 @@ impl Queue {
         }
         let was_empty = state.completions.is_empty();
         state.completions.push_back(completion);
+        let is_awaited = state.takers > 0;
         drop(state);
-        self.ready.notify_one();
+        // std asks the kernel even if nobody waits, and a loop's queue has nobody.
+        if is_awaited {
+            self.ready.notify_one();
+        }
         if was_empty {
             self.wake();
         }

@@ -92,7 +92,7 @@ impl Waiter {
             if let Some(result) = place.result.take() {
                 return Some(result);
             }
-            place = wait_until(&self.slot.filled, place, until)?;
+            place = wait_until(&self.slot.filled, place, until).ok()?;
         }
     }
 
