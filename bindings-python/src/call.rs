@@ -8,7 +8,11 @@ use std::{
 use leasehold_bridge::{self as bridge, Code, Error, OpId, Result, Sink, Waiter, operation, panics};
 use pyo3::prelude::*;
 
-use crate::{convert, errors, queue::Queue};
+use crate::{
+    convert, errors,
+    future::Future,
+    queue::{Queue, Taker},
+};
 
 /// How often a blocked thread looks for signals: Ctrl-C is answered within two of these.
 const SLICE: Duration = Duration::from_millis(50);
@@ -50,10 +54,19 @@ impl Call {
         }
     }
 
-    /// Starts it; its result comes out of `queue` under `tag`. Returns its id, for `cancel`.
-    fn start(&self, py: Python<'_>, queue: &Queue, tag: u64) -> PyResult<u64> {
-        let id = self.begin(queue.sink(tag)).map_err(|error| errors::raise(py, error))?;
+    /// Starts it; `handler` takes its results out of `queue`. Returns its id, for `cancel`.
+    fn start(&self, py: Python<'_>, queue: &Queue, handler: Py<PyAny>) -> PyResult<u64> {
+        let (tag, id) = queue.start(py, |sink| self.begin(sink))?;
+        queue.expect(tag, Taker::Handler(handler));
         Ok(id.0)
+    }
+
+    /// Starts it. What this returns is awaited in a task of `event_loop`, which drains `queue`.
+    fn future(&self, py: Python<'_>, queue: &Queue, event_loop: Py<PyAny>) -> PyResult<Py<Future>> {
+        let (tag, id) = queue.start(py, |sink| self.begin(sink))?;
+        let future = Py::new(py, Future::new(id, event_loop))?;
+        queue.expect(tag, Taker::Future(future.clone_ref(py)));
+        Ok(future)
     }
 }
 

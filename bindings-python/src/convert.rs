@@ -1,6 +1,6 @@
 //! From results of operations to Python values. The package makes its own classes of the tuples.
 
-use leasehold_bridge::{Code, Completion, Contender, Error, Outcome, Result, SessionState};
+use leasehold_bridge::{Code, Contender, Error, Outcome, Result, SessionState};
 use pyo3::{
     IntoPyObjectExt,
     prelude::*,
@@ -8,17 +8,6 @@ use pyo3::{
 };
 
 use crate::{errors, guard::Guard};
-
-/// The tag, whether it is the operation's last, the value, and the exception in its place.
-pub type Arrival = (u64, bool, Py<PyAny>, Option<Py<PyAny>>);
-
-pub fn arrival(py: Python<'_>, completion: Completion) -> PyResult<Arrival> {
-    let (value, error) = match completion.result {
-        Ok(outcome) => (value(py, outcome)?, None),
-        Err(error) => (py.None(), Some(errors::raise(py, error).into_value(py).into_any())),
-    };
-    Ok((completion.tag, completion.is_last, value, error))
-}
 
 pub fn result(py: Python<'_>, result: Result<Outcome>) -> PyResult<Py<PyAny>> {
     value(py, result.map_err(|error| errors::raise(py, error))?)

@@ -8,6 +8,7 @@ mod call;
 mod client;
 mod convert;
 mod errors;
+mod future;
 mod guard;
 mod process;
 mod queue;
@@ -24,6 +25,7 @@ mod _native {
         call::{Call, Cancel, cancel},
         client::Client,
         errors::would_deadlock,
+        future::Future,
         guard::Guard,
         process::{close_all, listen_to_logs, live, stop_logs},
         queue::Queue,

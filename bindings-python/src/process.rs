@@ -5,7 +5,7 @@ use std::time::Duration;
 use leasehold_bridge::{live as counters, logs, logs::Level, shutdown};
 use pyo3::prelude::*;
 
-use crate::{errors, queue::Queue};
+use crate::queue::{Queue, Taker};
 
 /// Closes every client, for at most `limit_ms`. Returns whether all were closed in time.
 #[pyfunction]
@@ -13,11 +13,13 @@ pub fn close_all(py: Python<'_>, limit_ms: u64) -> bool {
     py.detach(|| shutdown::close_all(Duration::from_millis(limit_ms)))
 }
 
-/// Sends log records of `level` (1 error to 5 trace) and worse to `queue` under `tag`.
+/// Sends log records of `level` (1 error to 5 trace) and worse to `queue`, where `handler` takes them.
 #[pyfunction]
-pub fn listen_to_logs(py: Python<'_>, level: u8, queue: &Queue, tag: u64) -> PyResult<()> {
+pub fn listen_to_logs(py: Python<'_>, level: u8, queue: &Queue, handler: Py<PyAny>) -> PyResult<()> {
     let level = Level::from_number(level.into()).unwrap_or(Level::Trace);
-    logs::listen(level, queue.sink(tag)).map_err(|error| errors::raise(py, error))
+    let (tag, ()) = queue.start(py, |sink| logs::listen(level, sink))?;
+    queue.expect(tag, Taker::Handler(handler));
+    Ok(())
 }
 
 /// Sends no more log records.

@@ -10,7 +10,6 @@ import threading
 from typing import TYPE_CHECKING
 
 from leasehold import _native
-from leasehold._completions import Completions
 from leasehold._process import after_fork, before_exit
 
 if TYPE_CHECKING:
@@ -22,26 +21,26 @@ _HOUR_MS = 3_600_000
 class _Dispatcher:
     def __init__(self) -> None:
         self._lock = threading.Lock()
-        self._completions: Completions | None = None
+        self._queue: _native.Queue | None = None
         self._thread: threading.Thread | None = None
 
-    def completions(self) -> Completions:
+    def queue(self) -> _native.Queue:
         """What the thread hands out."""
         with self._lock:
-            if self._completions is None:
-                completions = Completions(complain, has_fd=False)
-                thread = threading.Thread(target=_serve, args=(completions,), name="leasehold", daemon=True)
+            if self._queue is None:
+                queue = _native.Queue(has_fd=False)
+                thread = threading.Thread(target=_serve, args=(queue,), name="leasehold", daemon=True)
                 thread.start()
                 # Last: Ctrl-C may come in between.
-                self._completions, self._thread = completions, thread
-            return self._completions
+                self._queue, self._thread = queue, thread
+            return self._queue
 
     def end(self) -> None:
         """Ends the thread, unless it is the caller or busy with a callback that does not end."""
         with self._lock:
-            completions, thread = self._completions, self._thread
-        if completions is not None and thread is not None:
-            completions.queue.close()
+            queue, thread = self._queue, self._thread
+        if queue is not None and thread is not None:
+            queue.close()
             if thread is not threading.current_thread():
                 thread.join(1)
 
@@ -56,17 +55,16 @@ def complain(failed: Exception) -> None:
 
 def start(call: _native.Call[object], handler: Handler) -> int:
     """Starts `call`; `handler` takes its results on the callback thread. Returns its id, for cancelling it."""
-    return _dispatcher.completions().start(call, handler)
+    return call.start(_dispatcher.queue(), handler)
 
 
 def listen_to_logs(level: int, handler: Handler) -> None:
     """Has `handler` take the core's log records of `level` and worse."""
-    completions = _dispatcher.completions()
-    _native.listen_to_logs(level, completions.queue, completions.expect(handler))
+    _native.listen_to_logs(level, _dispatcher.queue(), handler)
 
 
-def _serve(completions: Completions) -> None:
-    while completions.take(_HOUR_MS):
+def _serve(queue: _native.Queue) -> None:
+    while queue.take(_HOUR_MS, complain):
         pass
 
 

@@ -4,15 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import weakref
-from functools import partial
 from typing import TYPE_CHECKING, TypeVar, cast
 
 from leasehold import _native
-from leasehold._completions import Completions
 from leasehold._process import after_fork
 
 if TYPE_CHECKING:
-    from leasehold._errors import LeaseholdError
+    from leasehold._completions import Handler
     from leasehold.aio._host import Canceller, Event
 
 T = TypeVar("T")
@@ -32,25 +30,21 @@ def current() -> Host:
     return host
 
 
-class Host(Completions):
-    """One loop's queue, and who waits for what is in it."""
+class Host:
+    """One loop's queue."""
 
     def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
         """Watches the queue's file descriptor for as long as the loop lives."""
-        super().__init__(_complain, has_fd=True)
-        loop.add_reader(cast("int", self.queue.fd), self.drain)
+        self._queue = _native.Queue(has_fd=True)
+        loop.add_reader(cast("int", self._queue.fd), self._queue.drain, _complain)
 
-    async def run(self, call: _native.Call[T]) -> T:
+    def run(self, call: _native.Call[T]) -> _native.Future[T]:
         """See `_host.Host`."""
-        future: asyncio.Future[T] = asyncio.get_running_loop().create_future()
-        operation = self.start(call, partial(_complete, future))
-        try:
-            return await future
-        except BaseException:
-            # A guard that came at the same moment must not live on in the traceback.
-            del future
-            _native.cancel(operation)
-            raise
+        return call.future(self._queue, asyncio.get_running_loop())
+
+    def start(self, call: _native.Call[object], handler: Handler) -> int:
+        """See `_host.Host`."""
+        return call.start(self._queue, handler)
 
     def task(self) -> object:
         """See `_host.Host`."""
@@ -63,15 +57,6 @@ class Host(Completions):
     def canceller(self) -> Canceller:
         """See `_host.Host`."""
         return _Canceller()
-
-
-def _complete(future: asyncio.Future[T], value: object, error: LeaseholdError | None, _is_last: bool, /) -> None:
-    if future.done():
-        return  # Cancelled: a guard that came nevertheless has no taker, which releases it.
-    if error is None:
-        future.set_result(cast("T", value))
-    else:
-        future.set_exception(error)
 
 
 def _complain(failed: Exception) -> None:

@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING, Protocol, TypeVar
 from leasehold.aio import _asyncio
 
 if TYPE_CHECKING:
+    from collections.abc import Awaitable
+
     from leasehold import _native
     from leasehold._completions import Handler
 
@@ -45,7 +47,7 @@ class Canceller(Protocol):
 class Host(Protocol):
     """One event loop."""
 
-    async def run(self, call: _native.Call[T]) -> T:
+    def run(self, call: _native.Call[T]) -> Awaitable[T]:
         """Starts an operation and waits for its result. Cancelled, it cancels the operation and does not wait for it."""
         ...
 

@@ -8,10 +8,10 @@ import outcome
 import trio
 
 from leasehold import _native
-from leasehold._completions import Completions
 from leasehold._dispatch import complain
 
 if TYPE_CHECKING:
+    from leasehold._completions import Handler
     from leasehold._errors import LeaseholdError
     from leasehold.aio._host import Canceller, Event
 
@@ -36,22 +36,22 @@ def current() -> Host:
         return host
 
 
-class Host(Completions):
-    """One run's queue, and who waits for what is in it."""
+class Host:
+    """One run's queue."""
 
     def __init__(self) -> None:
         """Made inside a run."""
-        super().__init__(complain, has_fd=True)
+        self._queue = _native.Queue(has_fd=True)
 
     async def serve(self) -> None:
         """Hands out what completes, until the run ends."""
-        fd = cast("int", self.queue.fd)
+        fd = cast("int", self._queue.fd)
         try:
             while True:
                 await trio.lowlevel.wait_readable(fd)
-                self.drain()
+                self._queue.drain(complain)
         finally:
-            self.queue.close()
+            self._queue.close()
 
     async def run(self, call: _native.Call[T]) -> T:
         """See `_host.Host`."""
@@ -70,6 +70,10 @@ class Host(Completions):
 
         operation = self.start(call, complete)
         return cast("T", await trio.lowlevel.wait_task_rescheduled(abort))
+
+    def start(self, call: _native.Call[object], handler: Handler) -> int:
+        """See `_host.Host`."""
+        return call.start(self._queue, handler)
 
     def task(self) -> object:
         """See `_host.Host`."""
