@@ -5,9 +5,9 @@ import { fromThrown, hasCode, invalidArgument, type LostReason, toError } from '
 import { whenListened } from './events'
 import { Guard } from './guard'
 import { listenByDefault } from './log'
-import type { ClientHandle, GuardHandle, QueueEntry } from './module'
+import type { ClientHandle, QueueEntry } from './module'
 import { native } from './native'
-import { operations } from './operations'
+import { brought, operations } from './operations'
 import {
   type AcquireOptions,
   type CallOptions,
@@ -65,6 +65,7 @@ export interface Contender {
  */
 export class Client extends EventEmitter<ClientEvents> {
   readonly #handle: ClientHandle
+  readonly #acquire: ClientHandle['acquire']
   #endStates: (() => void) | undefined
 
   /**
@@ -81,6 +82,7 @@ export class Client extends EventEmitter<ClientEvents> {
     } catch (error) {
       throw fromThrown(error)
     }
+    this.#acquire = this.#handle.acquire
     listenByDefault()
     whenListened(this as EventEmitter, 'state', () => this.#watch())
   }
@@ -143,12 +145,12 @@ export class Client extends EventEmitter<ClientEvents> {
     checkText('the name of a lock', name)
     // For as long as it takes, said in another way.
     const limit = wait === Number.POSITIVE_INFINITY ? undefined : wait
-    const handle = await operations().run<GuardHandle>(
-      (tag) => this.#handle.acquire(tag, name, milliseconds(limit), milliseconds(ttl), renew, requeue),
+    const result = await operations().run<object>(
+      (tag) => this.#acquire(tag, name, milliseconds(limit), milliseconds(ttl), renew, requeue),
       signal,
       (won) => new Guard(won).release().catch(() => {}),
     )
-    return new Guard(handle)
+    return new Guard(brought(result))
   }
 
   /**
@@ -173,7 +175,7 @@ export class Client extends EventEmitter<ClientEvents> {
   async queue(name: string, options: CallOptions = {}): Promise<Contender[]> {
     const { signal } = checkCall(options)
     checkText('the name of a lock', name)
-    return await operations().run<QueueEntry[]>((tag) => this.#handle.queue(tag, name), signal)
+    return brought(await operations().run<QueueEntry[]>((tag) => this.#handle.queue(tag, name), signal))
   }
 
   /**
@@ -186,7 +188,7 @@ export class Client extends EventEmitter<ClientEvents> {
     const { signal } = checkCall(options)
     checkText('the name of a lock', name)
     if (typeof token !== 'bigint') throw invalidArgument('a token is a bigint')
-    await operations().run((tag) => this.#handle.forceRelease(tag, name, token), signal)
+    brought(await operations().run((tag) => this.#handle.forceRelease(tag, name, token), signal))
   }
 
   /**
@@ -197,7 +199,7 @@ export class Client extends EventEmitter<ClientEvents> {
    */
   async ping(options: CallOptions = {}): Promise<void> {
     const { signal } = checkCall(options)
-    await operations().run((tag) => this.#handle.ping(tag), signal)
+    brought(await operations().run((tag) => this.#handle.ping(tag), signal))
   }
 
   /**
@@ -205,7 +207,7 @@ export class Client extends EventEmitter<ClientEvents> {
    * reject with `ERR_LEASEHOLD_CLOSED`. Closing twice is no error.
    */
   async close(): Promise<void> {
-    await operations().run((tag) => this.#handle.close(tag))
+    brought(await operations().run((tag) => this.#handle.close(tag)))
     this.#endStates?.()
   }
 

@@ -3,9 +3,9 @@
 import { EventEmitter } from 'node:events'
 import { hasCode, invalidArgument, type LostReason, toError } from './errors'
 import { whenListened } from './events'
-import type { GuardHandle, Step, Written } from './module'
+import type { Step, Written } from './module'
 import { native } from './native'
-import { operations } from './operations'
+import { brought, operations } from './operations'
 import { type CallOptions, checkCall, checkText, milliseconds } from './options'
 
 /** The events of a {@link Guard}. */
@@ -36,12 +36,13 @@ export interface Committed {
  * Release it: a guard that is forgotten stays held, and renewed, until its client is closed or the process exits.
  */
 export class Guard extends EventEmitter<GuardEvents> {
-  readonly #handle: GuardHandle
+  /** What the native module knows it by: collected with the guard. */
+  readonly #handle: object
   #controller: AbortController | undefined
   #isWatched = false
 
   /** @internal */
-  constructor(handle: GuardHandle) {
+  constructor(handle: object) {
     super()
     this.#handle = handle
     whenListened(this as EventEmitter, 'lost', () => this.#watch())
@@ -49,7 +50,7 @@ export class Guard extends EventEmitter<GuardEvents> {
 
   /** The name of the lock, as it was asked for. */
   get name(): string {
-    return this.#handle.name
+    return native.guardName(this.#handle)
   }
 
   /**
@@ -59,22 +60,22 @@ export class Guard extends EventEmitter<GuardEvents> {
    * the create revision of {@link key}.
    */
   get token(): bigint {
-    return this.#handle.token
+    return native.guardToken(this.#handle)
   }
 
   /** Tells holds apart that share a token: owners compare the pair of both. Always 0 for this kind of lock. */
   get sequence(): bigint {
-    return this.#handle.sequence
+    return native.guardSequence(this.#handle)
   }
 
   /** The key in etcd that stands for this hold, namespace included. */
   get key(): string {
-    return this.#handle.key
+    return native.guardKey(this.#handle)
   }
 
   /** The id of the lease in etcd that keeps the key alive, in lower-case hexadecimal as etcd's own tools print it. */
   get lease(): string {
-    return this.#handle.lease
+    return native.guardLease(this.#handle)
   }
 
   /**
@@ -82,12 +83,12 @@ export class Guard extends EventEmitter<GuardEvents> {
    * is right at the first call after the process was frozen.
    */
   get held(): boolean {
-    return this.#handle.held
+    return native.guardHeld(this.#handle)
   }
 
   /** For how many milliseconds the lock is certainly still held if no renewal succeeds from now on; 0 if it is lost. */
   get remaining(): number {
-    return this.#handle.remaining
+    return native.guardRemaining(this.#handle)
   }
 
   /**
@@ -95,7 +96,7 @@ export class Guard extends EventEmitter<GuardEvents> {
    * which etcd is asked, a lease that was revoked is taken for a key that was deleted. The event `lost` tells it for certain.
    */
   get lostReason(): LostReason | undefined {
-    return (this.#handle.lostReason as LostReason | null) ?? undefined
+    return (native.guardLostReason(this.#handle) as LostReason | null) ?? undefined
   }
 
   /**
@@ -119,7 +120,7 @@ export class Guard extends EventEmitter<GuardEvents> {
    * concerned, and its key is deleted in the background or ends with its lease.
    */
   async release(): Promise<void> {
-    await operations().run((tag) => this.#handle.release(tag))
+    brought(await operations().run((tag) => operations().release(tag, this.#handle)))
   }
 
   /**
@@ -132,7 +133,9 @@ export class Guard extends EventEmitter<GuardEvents> {
   async extend(span: number, options: CallOptions = {}): Promise<void> {
     const { signal } = checkCall(options)
     if (typeof span !== 'number' || Number.isNaN(span)) throw invalidArgument('span must be a number of milliseconds')
-    await operations().run((tag) => this.#handle.extend(tag, milliseconds(Math.max(span, 0))), signal)
+    brought(
+      await operations().run((tag) => native.guardExtend(tag, this.#handle, milliseconds(Math.max(span, 0))), signal),
+    )
   }
 
   /**
@@ -146,14 +149,14 @@ export class Guard extends EventEmitter<GuardEvents> {
   async put(key: string | Uint8Array, value: string | Uint8Array, options: CallOptions = {}): Promise<bigint> {
     const { signal } = checkCall(options)
     const [raw, bytes] = [toBytes('key', key), toBytes('value', value)]
-    return await operations().run<bigint>((tag) => this.#handle.put(tag, raw, bytes), signal)
+    return brought(await operations().run<bigint>((tag) => native.guardPut(tag, this.#handle, raw, bytes), signal))
   }
 
   /** Deletes `key` if the lock is still held. Resolves to whether it existed. Errors as {@link put}. */
   async delete(key: string | Uint8Array, options: CallOptions = {}): Promise<boolean> {
     const { signal } = checkCall(options)
     const raw = toBytes('key', key)
-    return await operations().run<boolean>((tag) => this.#handle.delete(tag, raw), signal)
+    return brought(await operations().run<boolean>((tag) => native.guardDelete(tag, this.#handle, raw), signal))
   }
 
   /**
@@ -162,8 +165,8 @@ export class Guard extends EventEmitter<GuardEvents> {
    */
   async txn(steps: readonly TxnStep[], options: CallOptions = {}): Promise<Committed> {
     const { signal } = checkCall(options)
-    const native = steps.map(toStep)
-    return await operations().run<Written>((tag) => this.#handle.txn(tag, native), signal)
+    const raw = steps.map(toStep)
+    return brought(await operations().run<Written>((tag) => native.guardTxn(tag, this.#handle, raw), signal))
   }
 
   /** As {@link release}; a guard that was released before is left alone. For `await using`. */
@@ -180,7 +183,7 @@ export class Guard extends EventEmitter<GuardEvents> {
     if (this.#isWatched) return
     this.#isWatched = true
     operations().subscribe<LostReason>(
-      (tag) => this.#handle.lost(tag),
+      (tag) => native.guardLost(tag, this.#handle),
       (reason) => {
         // Without one, it was released.
         if (reason === undefined) return

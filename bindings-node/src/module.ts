@@ -19,8 +19,8 @@ export interface Alive {
 export declare class ClientHandle {
   /** Who it says it is. */
   get identity(): string
-  /** Brings a guard. Milliseconds below 0 are those of nothing said. */
-  acquire(tag: number, name: string, wait: number, ttl: number, renew: boolean, requeue: boolean): number
+  /** A function that brings the handle of a guard. Milliseconds below 0 are those of nothing said. */
+  get acquire(): (tag: number, name: string, wait: number, ttl: number, renew: boolean, requeue: boolean) => number
   /** Brings nothing. */
   ping(tag: number): number
   /** Brings a list of contenders. */
@@ -52,6 +52,8 @@ export declare class Environment {
   listen(tag: number, level: number): void
   /** The process exits: closes the clients that want it, for as long as they want it. False if that was not long enough. */
   exit(): boolean
+  /** A function that starts the release of a guard, which brings nothing. */
+  get release(): (tag: number, guard: object) => number
   /** Brings back `text`. */
   testEcho(tag: number, text: string): number
   /** Fails with the code of this number. */
@@ -67,38 +69,6 @@ export interface Failure {
   code: string
   message: string
   reason?: string
-}
-
-/** A guard. Every operation completes under the tag that is its first parameter, and returns what cancels it. */
-export declare class GuardHandle {
-  /** The name of the lock. */
-  get name(): string
-  /** The fencing token. */
-  get token(): bigint
-  /** Tells holds apart that share a token. */
-  get sequence(): bigint
-  /** The key in etcd. */
-  get key(): string
-  /** The lease, in lower-case hexadecimal. */
-  get lease(): string
-  /** Whether the lock is certainly still held. */
-  get held(): boolean
-  /** For how many milliseconds more, if no renewal succeeds from now on. */
-  get remaining(): number
-  /** Why the lock is not held any more; nothing while it is, and if it was released in time. */
-  get lostReason(): string | null
-  /** Brings nothing. */
-  release(tag: number): number
-  /** Brings nothing. */
-  extend(tag: number, span: number): number
-  /** Brings the revision of the write. */
-  put(tag: number, key: Uint8Array, value: Uint8Array): number
-  /** Brings whether there was such a key. */
-  delete(tag: number, key: Uint8Array): number
-  /** Brings what the transaction did. */
-  txn(tag: number, steps: Array<Step>): number
-  /** Brings the reason of a loss, or nothing if it is released before. */
-  lost(tag: number): number
 }
 
 /** A line for the log. Levels go from 1 (error) to 5 (trace). */
@@ -144,8 +114,11 @@ export interface State {
 
 /** A step of a guarded transaction: a put if it has a value. */
 export interface Step {
+  /** `put`, `delete` or `get`. */
   kind: string
+  /** Where, below the client's namespace. */
   key: Uint8Array
+  /** What to put there. */
   value?: Uint8Array
 }
 
@@ -161,6 +134,45 @@ export declare function alive(): Alive
 
 /** The stable numbers of the errors, by their names. */
 export declare function errorNumbers(): Record<string, number>
+
+/** Brings whether there was such a key. */
+export declare function guardDelete(tag: number, handle: object, key: Uint8Array): number
+
+/** Brings nothing. */
+export declare function guardExtend(tag: number, handle: object, span: number): number
+
+/** Whether the lock is certainly still held. */
+export declare function guardHeld(handle: object): boolean
+
+/** The key in etcd. */
+export declare function guardKey(handle: object): string
+
+/** The lease, in lower-case hexadecimal. */
+export declare function guardLease(handle: object): string
+
+/** Brings the reason of a loss, or nothing if it is released before. */
+export declare function guardLost(tag: number, handle: object): number
+
+/** Why the lock is not held any more; nothing while it is, and if it was released in time. */
+export declare function guardLostReason(handle: object): string | null
+
+/** The name of the lock. */
+export declare function guardName(handle: object): string
+
+/** Brings the revision of the write. */
+export declare function guardPut(tag: number, handle: object, key: Uint8Array, value: Uint8Array): number
+
+/** For how many milliseconds more, if no renewal succeeds from now on. */
+export declare function guardRemaining(handle: object): number
+
+/** Tells holds apart that share a token. */
+export declare function guardSequence(handle: object): bigint
+
+/** The fencing token. */
+export declare function guardToken(handle: object): bigint
+
+/** Brings what the transaction did. */
+export declare function guardTxn(tag: number, handle: object, steps: Array<Step>): number
 
 /** The error of a guard that was lost for this reason. */
 export declare function lost(name: string, reason: string): Failure

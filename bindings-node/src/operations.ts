@@ -10,88 +10,113 @@ import { fromThrown, toError } from './errors'
 import type { Environment, Failure } from './module'
 import { native } from './native'
 
-/** The result of an operation. Without a failure, `value` is what it brought. */
-interface Completed {
-  failure: Failure | null
-  value: unknown
+/** What an operation failed with, on its way to whoever waits for it. */
+class Failed {
+  constructor(readonly failure: Failure) {}
+}
+
+/** What an operation brought or failed with. */
+type Result<T> = T | Failed
+
+/** What an operation brought; throws what it failed with. Called by whoever waits for it: so the stack leads there. */
+export function brought<T>(result: Result<T>): T {
+  if (result instanceof Failed) throw toError(result.failure)
+  return result
 }
 
 /** Starts an operation that completes under `tag`, once or several times; returns what cancels it. */
 type Begin = (tag: number) => number
 
+/** Takes what an operation brings. */
+type Taker = (result: Result<never>) => void
+
 class Operations {
   readonly environment: Environment
+  /** The environment's, which makes a function for whoever reads it. */
+  readonly release: Environment['release']
   /** Who takes what an operation brings, by its tag, until it is over. */
-  readonly #takers = new Map<number, (completed: Completed) => void>()
-  #tags = 0
+  readonly #takers: (Taker | undefined)[] = []
+  /** The tags of operations that are over. */
+  readonly #free: number[] = []
 
   constructor() {
     this.environment = new native.Environment((...flat) => this.#complete(flat), !isMainThread)
+    this.release = this.environment.release
     // The environment's clients release what they hold, for as long as their `exitTimeout` allows.
     process.once('exit', () => this.environment.exit())
   }
 
   /**
-   * Starts an operation and resolves to what it brings.
+   * Starts an operation and resolves to what it brings, for {@link brought}.
    *
    * Aborted, it rejects with the signal's reason as soon as the core has taken the operation back; what it had brought by
    * then goes to `discard`.
    */
-  async run<T>(begin: Begin, signal?: AbortSignal, discard?: (value: T) => Promise<unknown>): Promise<T> {
-    signal?.throwIfAborted()
-    const tag = ++this.#tags
-    const operation = start(begin, tag)
-    const completion = new Promise<Completed>((resolve) => this.#takers.set(tag, resolve))
-    const completed = signal === undefined ? await completion : await this.#unlessAborted(completion, operation, signal)
-    if (signal?.aborted) {
-      if (completed.failure === null) await discard?.(completed.value as T)
-      throw signal.reason
-    }
-    // Made here rather than in the loop that drains: so its stack leads through the caller.
-    if (completed.failure !== null) throw toError(completed.failure)
-    return completed.value as T
+  run<T>(begin: Begin, signal?: AbortSignal, discard?: (value: T) => Promise<unknown>): Promise<Result<T>> {
+    if (signal !== undefined) return this.#unlessAborted(begin, signal, discard)
+    return new Promise((resolve) => {
+      this.#start(begin, resolve)
+    })
   }
 
   /** Starts an operation that brings several values, or one much later. Returns what ends it. */
   subscribe<T>(begin: Begin, listener: (value: T | undefined) => void): () => void {
-    const tag = ++this.#tags
-    const operation = start(begin, tag)
-    this.#takers.set(tag, ({ failure, value }) => {
+    let isOver = false
+    const operation = this.#start(begin, (result: Result<T | undefined>) => {
+      if (isOver || result instanceof Failed) return
       // On its own: what a user's listener throws must not keep the others from their completions.
-      if (failure === null) queueMicrotask(() => listener(value as T | undefined))
+      queueMicrotask(() => listener(result))
     })
     return () => {
-      this.#takers.delete(tag)
+      isOver = true
       this.environment.cancel(operation)
     }
   }
 
-  async #unlessAborted(completion: Promise<Completed>, operation: number, signal: AbortSignal): Promise<Completed> {
+  async #unlessAborted<T>(
+    begin: Begin,
+    signal: AbortSignal,
+    discard?: (value: T) => Promise<unknown>,
+  ): Promise<Result<T>> {
+    signal.throwIfAborted()
+    let operation = 0
+    const completion = new Promise<Result<T>>((resolve) => {
+      operation = this.#start(begin, resolve)
+    })
     const cancel = () => this.environment.cancel(operation)
     signal.addEventListener('abort', cancel, { once: true })
+    const result = await completion
+    signal.removeEventListener('abort', cancel)
+    if (!signal.aborted) return result
+    if (!(result instanceof Failed)) await discard?.(result)
+    throw signal.reason
+  }
+
+  /** Starts an operation. Returns what cancels it. */
+  #start(begin: Begin, taker: Taker): number {
+    const tag = this.#free.pop() ?? this.#takers.length
+    this.#takers[tag] = taker
     try {
-      return await completion
-    } finally {
-      signal.removeEventListener('abort', cancel)
+      return begin(tag)
+    } catch (error) {
+      // A bug of ours, so that nobody knows what still comes: the tag is not used again.
+      this.#takers[tag] = undefined
+      throw fromThrown(error)
     }
   }
 
   /** Takes what operations brought: four values for each, its tag, whether it is the last, its failure, its value. */
   #complete(flat: unknown[]): void {
     for (let index = 0; index < flat.length; index += 4) {
-      const [tag, isLast] = [flat[index] as number, flat[index + 1] as boolean]
-      const take = this.#takers.get(tag)
-      if (isLast) this.#takers.delete(tag)
-      take?.({ failure: flat[index + 2] as Failure | null, value: flat[index + 3] })
+      const tag = flat[index] as number
+      const failure = flat[index + 2] as Failure | null
+      const take = this.#takers[tag]
+      if (flat[index + 1]) {
+        this.#takers[tag] = undefined
+        this.#free.push(tag)
+      }
+      take?.((failure === null ? flat[index + 3] : new Failed(failure)) as Result<never>)
     }
-  }
-}
-
-function start(begin: Begin, tag: number): number {
-  try {
-    return begin(tag)
-  } catch (error) {
-    throw fromThrown(error)
   }
 }
 

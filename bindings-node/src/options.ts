@@ -109,7 +109,8 @@ function check<T extends object>(checks: Checks<T>, options: T): T {
   if (typeof options !== 'object' || options === null) {
     throw invalidArgument(`options must be an object, not ${show(options)}`)
   }
-  for (const [name, value] of Object.entries(options)) {
+  for (const name of Object.keys(options)) {
+    const value = options[name as keyof T]
     if (value === undefined) continue
     if (!Object.hasOwn(checks, name)) {
       throw invalidArgument(`there is no option ${name}; known are ${Object.keys(checks).join(', ')}`)

@@ -10,7 +10,7 @@ import { target } from './etcd'
 import { code, failure, name, run, until } from './support'
 
 const require = createRequire(import.meta.url)
-const { operations } = require('../dist/operations.js')
+const { brought, operations } = require('../dist/operations.js')
 const { native } = require('../dist/native.js')
 const { toError } = require('../dist/errors.js')
 
@@ -25,7 +25,8 @@ test('the package knows the native module as it is', () => {
 
 describe.runIf(hasTestOperations)('operations', () => {
   const { environment } = operations()
-  const start = (begin: (tag: number) => number, signal?: AbortSignal) => operations().run(begin, signal)
+  const start = async (begin: (tag: number) => number, signal?: AbortSignal) =>
+    brought(await operations().run(begin, signal))
 
   test('a completion reaches its promise, thousands at once too', async () => {
     const texts = Array.from({ length: 5_000 }, (_, index) => `ä${index}`)

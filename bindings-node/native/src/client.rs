@@ -3,10 +3,13 @@
 use std::{rc::Rc, sync::Arc};
 
 use leasehold_bridge::{AcquireOptions, Client, HostOptions, client::milliseconds};
-use napi::bindgen_prelude::BigInt;
+use napi::{
+    Env,
+    bindgen_prelude::{BigInt, Function},
+};
 use napi_derive::napi;
 
-use crate::{Result, as_number, enter, environment::Shared};
+use crate::{Result, as_number, enter, environment::Shared, starter};
 
 /// The options of a client. Milliseconds below 0 are those of a default.
 #[napi(object)]
@@ -63,11 +66,19 @@ impl ClientHandle {
         self.client.identity()
     }
 
-    /// Brings a guard. Milliseconds below 0 are those of nothing said.
-    #[napi]
-    pub fn acquire(&self, tag: f64, name: String, wait: i64, ttl: i64, renew: bool, requeue: bool) -> Result<f64> {
-        let options = AcquireOptions { wait: milliseconds(wait), ttl: milliseconds(ttl), renew, requeue };
-        self.shared.start(tag, |sink| self.client.acquire(&name, &options, None, sink))
+    /// A function that brings the handle of a guard. Milliseconds below 0 are those of nothing said.
+    #[napi(
+        getter,
+        ts_return_type = "(tag: number, name: string, wait: number, ttl: number, renew: boolean, requeue: boolean) => number"
+    )]
+    pub fn acquire<'env>(&self, env: &'env Env) -> napi::Result<Function<'env, (), f64>> {
+        let (client, shared) = (self.client.clone(), self.shared.clone());
+        starter(env, "acquire", move |call| {
+            let (wait, ttl) = (milliseconds(call.get(2)?), milliseconds(call.get(3)?));
+            let options = AcquireOptions { wait, ttl, renew: call.get(4)?, requeue: call.get(5)? };
+            let name: String = call.get(1)?;
+            Ok(shared.start(call.get(0)?, |sink| client.acquire(&name, &options, None, sink)))
+        })
     }
 
     /// Brings nothing.

@@ -5,7 +5,7 @@
 
 mod client;
 mod environment;
-mod guard;
+pub mod guard;
 #[cfg(feature = "testing")]
 pub mod testing;
 mod value;
@@ -13,6 +13,10 @@ mod value;
 use std::collections::HashMap;
 
 use leasehold_bridge::{Code, Error, LostReason, panics};
+use napi::{
+    Env,
+    bindgen_prelude::{Function, FunctionCallContext},
+};
 use napi_derive::napi;
 
 use crate::value::Failure;
@@ -50,6 +54,18 @@ type Result<T> = std::result::Result<T, napi::Error<&'static str>>;
 /// Runs an entry point. Its errors and panics are thrown.
 fn enter<T>(entry: impl FnOnce() -> leasehold_bridge::Result<T>) -> Result<T> {
     panics::catch(entry).map_err(|error| napi::Error::new(error.code().name(), error.message()))
+}
+
+/// A function of JavaScript that starts an operation. What every lock needs is such a function: one that napi's macros make
+/// costs several times as much, as they keep records of who borrows what.
+fn starter<'env>(
+    env: &'env Env,
+    name: &str,
+    start: impl Fn(&FunctionCallContext) -> napi::Result<Result<f64>> + 'static,
+) -> napi::Result<Function<'env, (), f64>> {
+    env.create_function_from_closure(name, move |call| {
+        start(&call)?.map_err(|error| napi::Error::from_reason(error.reason.clone()))
+    })
 }
 
 /// A count, a tag or an id, as JavaScript has them.
