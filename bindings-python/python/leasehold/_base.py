@@ -86,7 +86,7 @@ class ClientBase:
 class LockBase(Generic[G]):
     """A name that can be locked, and how it is to be locked. Costs nothing; only guards hold."""
 
-    __slots__ = ("_native", "_renew", "_requeue", "_scopes", "_timeout", "_ttl_ms", "name")
+    __slots__ = ("_native", "_renew", "_requeue", "_scopes", "_ttl_ms", "_wait_ms", "name")
 
     def __init__(
         self, client: ClientBase, name: str, ttl: float | None, timeout: float | None, renew: bool, requeue: bool
@@ -97,14 +97,15 @@ class LockBase(Generic[G]):
         self._scopes: Scopes[G] = Scopes(f"{place} {name}", name)
         self.name = name
         self._ttl_ms = milliseconds(ttl, "the TTL")
-        self._timeout = timeout
-        milliseconds(timeout, "the timeout")
+        self._wait_ms = milliseconds(timeout, "the timeout")
         self._renew = renew
         self._requeue = requeue
 
     def _acquiring(self, timeout: float | None, cancel: _native.Cancel | None = None) -> _native.Call[_native.Guard]:
-        _logs.attend()
-        wait = milliseconds(self._timeout if timeout is None else timeout, "the timeout")
+        level = _logs.logger.getEffectiveLevel()
+        if level != _logs.attended:
+            _logs.attend(level)
+        wait = self._wait_ms if timeout is None else milliseconds(timeout, "the timeout")
         return self._native.acquire(self.name, wait, self._ttl_ms, self._renew, self._requeue, cancel)
 
     def __repr__(self) -> str:

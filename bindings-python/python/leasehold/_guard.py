@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from leasehold._errors import LeaseholdError, LockLost, NotHeld
 from leasehold._logs import logger
@@ -25,11 +25,14 @@ def claim(guard: G) -> G:
 class GuardBase:
     """A lock that is held. Whoever has the guard is the owner: any thread may use it."""
 
-    __slots__ = ("__weakref__", "_native")
+    __slots__ = ("__weakref__", "_lost", "_native")
+
+    _lost: Any  # The event, of the threads' or the loop's library, once somebody has asked for it.
 
     def __init__(self, native: _native.Guard) -> None:
         """Guards come from locks. Until the user has it, one that goes away (by Ctrl-C, say) releases its lock."""
         self._native = native
+        self._lost = None
 
     @property
     def name(self) -> str:

@@ -201,12 +201,9 @@ class Lock(LockBase["Guard"]):
 class Guard(GuardBase):
     """A lock that is held by a thread, or by whoever has this object. Release it, or use it with `with`."""
 
-    __slots__ = ("_lost",)
+    __slots__ = ()
 
-    def __init__(self, native: _native.Guard) -> None:
-        """Guards come from locks."""
-        super().__init__(native)
-        self._lost: threading.Event | None = None
+    _lost: threading.Event | None
 
     def release(self) -> None:
         """Releases the lock and waits until etcd has confirmed that.

@@ -20,7 +20,6 @@ if TYPE_CHECKING:
 
     from typing_extensions import Self
 
-    from leasehold import _native
     from leasehold.aio._host import Canceller, Event
 
 F = TypeVar("F", bound="Callable[..., Any]")
@@ -177,12 +176,9 @@ class Lock(LockBase[tuple["Guard", "Canceller | None"]]):
 class Guard(GuardBase):
     """A lock that is held by a task, or by whoever has this object. Release it, or use it with `async with`."""
 
-    __slots__ = ("_lost",)
+    __slots__ = ()
 
-    def __init__(self, native: _native.Guard) -> None:
-        """Guards come from locks."""
-        super().__init__(native)
-        self._lost: Event | None = None
+    _lost: Event | None
 
     async def release(self) -> None:
         """Releases the lock and waits until etcd has confirmed that; errors are those of `leasehold.Guard.release`.
