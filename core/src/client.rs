@@ -3,7 +3,7 @@
 use std::{
     fmt,
     sync::{
-        Arc, Mutex, MutexGuard, PoisonError,
+        Arc, Mutex, MutexGuard, OnceLock, PoisonError,
         atomic::{AtomicBool, AtomicU64, Ordering},
     },
     time::Duration,
@@ -19,7 +19,7 @@ use tokio::{
 };
 
 use crate::{
-    contender,
+    contender::Metadata,
     engine::{self, Command},
     error::{Code, Error, LostReason, Result},
     hub::Config,
@@ -72,6 +72,7 @@ struct Inner {
 struct Live {
     states: broadcast::Sender<SessionState>,
     running: Mutex<Option<Running>>,
+    metadata: OnceLock<Metadata>,
 }
 
 /// What runs for a client, once it has been used.
@@ -83,7 +84,7 @@ struct Running {
 
 impl Default for Live {
     fn default() -> Self {
-        Self { states: broadcast::Sender::new(STATES_KEPT), running: Mutex::default() }
+        Self { states: broadcast::Sender::new(STATES_KEPT), running: Mutex::default(), metadata: OnceLock::new() }
     }
 }
 
@@ -239,7 +240,8 @@ impl Client {
 
     /// What a contender's key says about this client.
     pub(crate) fn metadata(&self) -> Arc<[u8]> {
-        contender::metadata(&self.identity(), &self.inner.host).into_bytes().into()
+        let metadata = self.inner.live.get().metadata.get_or_init(|| Metadata::new(&self.identity(), &self.inner.host));
+        metadata.now().into_bytes().into()
     }
 
     pub(crate) fn ttl(&self) -> Duration {

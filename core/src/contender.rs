@@ -34,16 +34,31 @@ pub struct Contender {
     pub(crate) raw_key: Key,
 }
 
-/// What a contender of this process says about itself. Written once, read by people.
-pub(crate) fn metadata(identity: &str, host: &str) -> String {
-    json!({
-        "identity": identity,
-        "host": host,
-        "pid": std::process::id(),
-        "since": humantime::format_rfc3339_millis(SystemTime::now()).to_string(),
-        "version": env!("CARGO_PKG_VERSION"),
-    })
-    .to_string()
+/// What the contenders of this process say about themselves, as JSON. Read by people.
+#[derive(Debug)]
+pub(crate) struct Metadata {
+    /// All of it but since when, and without its last brace: this is the same for all.
+    beginning: String,
+}
+
+impl Metadata {
+    pub(crate) fn new(identity: &str, host: &str) -> Self {
+        let fixed = json!({
+            "identity": identity,
+            "host": host,
+            "pid": std::process::id(),
+            "version": env!("CARGO_PKG_VERSION"),
+        });
+        let mut beginning = fixed.to_string();
+        beginning.pop();
+        Self { beginning }
+    }
+
+    /// What a contender says that begins now.
+    pub(crate) fn now(&self) -> String {
+        let since = humantime::format_rfc3339_millis(SystemTime::now());
+        format!(r#"{},"since":"{since}"}}"#, self.beginning)
+    }
 }
 
 /// The contenders among `kvs`, the holder first.
