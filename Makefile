@@ -33,7 +33,7 @@ build: ## Build everything.
 
 install-c: ## Install the C library: PREFIX=/usr/local, DESTDIR=, LIBDIR=, INCLUDEDIR=; LINKER=cc instead of zig.
 	@scripts/setup.sh build
-	cargo build --release -p leasehold-ffi-c
+	cargo build --profile dist -p leasehold-ffi-c
 	@env $(foreach name,PREFIX DESTDIR LIBDIR INCLUDEDIR LINKER,$(if $($(name)),$(name)='$($(name))')) ffi-c/install/run
 
 lint: ## Check format, lints and documentation warnings (the first stages of `make test`).
@@ -53,8 +53,9 @@ gen: ## Write generated files anew; `make gen CHECK=1` only says which are stale
 
 bench: ## Measure against raw etcd calls, data on disk and in memory, and every language against Rust; ARGS="--help" tells more; COMPARE=node sets npm's etcd3 and redlock beside it.
 	@scripts/setup.sh demo
-	@cargo build --release -p leasehold-bench --features echo -p leasehold-node -p leasehold-ffi-c -p leasehold-python
-	@$(MAKE) --silent -C ffi-c PROFILE=release
+	@cargo build --release -p leasehold-bench --features echo
+	@cargo build --profile dist -p leasehold-bench -p leasehold-node -p leasehold-ffi-c -p leasehold-python
+	@$(MAKE) --silent -C ffi-c PROFILE=dist
 	@bindings-node/build
 	@$(if $(COMPARE),tests/bench/workers/$(COMPARE)/compare,$${CARGO_TARGET_DIR:-target}/release/leasehold-bench) $(ARGS)
 

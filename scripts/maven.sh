@@ -28,9 +28,9 @@ mkdir -p "$target/java"
 exec 9>"$target/java/lock"
 flock 9
 
-cargo build --quiet --release -p leasehold-java
+cargo build --quiet --profile dist -p leasehold-java
 # Without what only a debugger reads: it is four fifths of the file.
-for library in "$target"/release/libleasehold_java.{so,dylib}; do
+for library in "$target"/dist/libleasehold_java.{so,dylib}; do
   stripped=$target/java/${library##*/}
   if [ -f "$library" ] && [ ! "$stripped" -nt "$library" ]; then
     strip -S -x -o "$stripped" "$library"

@@ -11,7 +11,7 @@ const FILES = { darwin: 'libleasehold_node.dylib', win32: 'leasehold_node.dll' }
 
 const [target, ...profiles] = process.argv.slice(2)
 const file = FILES[process.platform] ?? 'libleasehold_node.so'
-const [newest] = (profiles.length > 0 ? profiles : ['debug', 'release'])
+const [newest] = (profiles.length > 0 ? profiles : ['debug', 'dist'])
   .map((profile) => join(target, profile, file))
   .filter((path) => existsSync(path))
   .sort((a, b) => statSync(b).mtimeMs - statSync(a).mtimeMs)

@@ -36,7 +36,7 @@ class Packages:
 @pytest.fixture(scope="session")
 def packages(tmp_path_factory: pytest.TempPathFactory) -> Packages:
     folder = tmp_path_factory.mktemp("wheels")
-    subprocess.run([BINDINGS / "wheel", folder, "release" if FULL else "dev"], check=True)
+    subprocess.run([BINDINGS / "wheel", folder, "dist" if FULL else "dev"], check=True)
     return Packages(folder)
 
 

@@ -1,4 +1,5 @@
-//! Uncontended acquire and release in every language, against the blocking form of the Rust core.
+//! Uncontended acquire and release in every language, against the blocking form of the Rust core in a program that Cargo built
+//! as it does by default; `rust-dist` is the same program, built as the libraries of the other languages are.
 //!
 //! Each language has a worker, `tests/bench/workers/<language>/run --endpoint URL --mode sync|async`: a process that prints
 //! `ready`, then takes numbers, line by line: so many times it acquires and releases a lock of its own, and prints the
@@ -65,7 +66,7 @@ pub async fn run(endpoint: &str, rounds: usize) -> Result<(), Box<dyn Error>> {
         let more = Sample::new(pairs().map(|(ours, theirs)| ours - theirs).collect()).median();
         let limit = LIMITS.iter().find(|(language, mode, _)| (*language, *mode) == (&worker.language, worker.mode));
         println!(
-            "languages   {:<6} {:<5} {}: {ratio:.3} x, {more:+.1} µs{}",
+            "languages   {:<9} {:<5} {}: {ratio:.3} x, {more:+.1} µs{}",
             worker.language,
             worker.mode,
             Sample::new(taken.clone()).show("µs"),
