@@ -134,6 +134,12 @@ def test_it_answers_as_a_future_does() -> None:
                 ask()
         await asyncio.sleep(0)
         assert called == [one]
+        kept = future(native.echo("x"))
+        await asyncio.wait({kept})
+        assert kept.result() == "x"
+        assert await kept == "x"
+        with pytest.raises(asyncio.InvalidStateError):
+            kept.result()  # A guard is to be freed by whoever has it.
         two = future(native.fail(30))
         await asyncio.wait({two})
         assert isinstance(two.exception(), leasehold.Unavailable)
