@@ -289,7 +289,7 @@ public:
 
     /// Waits for at most `wait`; nothing if that was too short.
     std::optional<guard> acquire_for(const std::string &name, milliseconds wait, const acquire_options &options = {}) {
-        auto opts = c_options(options, wait.count() < 0 ? 0 : wait.count());
+        auto opts = c_options(options, limit(wait));
         lh_error wrong;
         lh_guard won;
         const auto status = lh_acquire(handle_, name.c_str(), &opts, &won, &wrong);
@@ -307,18 +307,12 @@ public:
     /// Waits in the background. A future that is dropped does not end the wait, a fired cancel does; a guard that nobody
     /// takes out of its future is released with it.
     std::future<guard> acquire_async(const std::string &name, const acquire_options &options = {}) {
-        auto opts = c_options(options, -1);
-        auto promise = std::make_unique<std::promise<guard>>();
-        auto future = promise->get_future();
-        auto done = [](void *user_data, const lh_result *result) {
-            std::unique_ptr<std::promise<guard>> owned(static_cast<std::promise<guard> *>(user_data));
-            if (result->status == LH_OK)
-                owned->set_value(guard(result->guard));
-            else
-                owned->set_exception(std::make_exception_ptr(error(result->status, result->reason, result->message)));
-        };
-        detail::start(std::move(promise), done, lh_acquire_async, handle_, name.c_str(), &opts);
-        return future;
+        return start_acquire(name, -1, options);
+    }
+
+    /// As acquire_async, for at most `wait`: the future then throws an error with LH_NOT_ACQUIRED.
+    std::future<guard> acquire_async_for(const std::string &name, milliseconds wait, const acquire_options &options = {}) {
+        return start_acquire(name, limit(wait), options);
     }
 
     /// Everybody in the queue of a lock, the holder first.
@@ -388,6 +382,24 @@ private:
         opts.no_requeue = !options.requeue;
         opts.cancel = options.cancel ? options.cancel->handle() : lh_cancel{0};
         return opts;
+    }
+
+    /// A wait limit for C: one that is negative would be none.
+    static std::int64_t limit(milliseconds wait) { return wait.count() < 0 ? 0 : wait.count(); }
+
+    std::future<guard> start_acquire(const std::string &name, std::int64_t wait, const acquire_options &options) {
+        auto opts = c_options(options, wait);
+        auto promise = std::make_unique<std::promise<guard>>();
+        auto future = promise->get_future();
+        auto done = [](void *user_data, const lh_result *result) {
+            std::unique_ptr<std::promise<guard>> owned(static_cast<std::promise<guard> *>(user_data));
+            if (result->status == LH_OK)
+                owned->set_value(guard(result->guard));
+            else
+                owned->set_exception(std::make_exception_ptr(error(result->status, result->reason, result->message)));
+        };
+        detail::start(std::move(promise), done, lh_acquire_async, handle_, name.c_str(), &opts);
+        return future;
     }
 
     lh_client handle_{};

@@ -1,6 +1,6 @@
 //! From results of operations to Python values. The package makes its own classes of the tuples.
 
-use leasehold_bridge::{Code, Contender, Error, Outcome, Result, SessionState};
+use leasehold_bridge::{Code, Contender, Error, Outcome, Result, completion::session_state};
 use pyo3::{
     IntoPyObjectExt,
     prelude::*,
@@ -28,7 +28,10 @@ fn value(py: Python<'_>, outcome: Outcome) -> PyResult<Py<PyAny>> {
             contenders.into_py_any(py)
         }
         Outcome::Lost(reason) => reason.number().into_py_any(py),
-        Outcome::State(state) => session_state(state).into_py_any(py),
+        Outcome::State(state) => {
+            let (name, reason) = session_state(state);
+            (name, reason.map(|reason| reason.number())).into_py_any(py)
+        }
         Outcome::Log(record) => (record.level as u8, record.target, record.message.as_str()).into_py_any(py),
         Outcome::Text(text) => text.into_py_any(py),
         other => {
@@ -44,14 +47,4 @@ type ContenderFields =
 fn contender(contender: Contender) -> ContenderFields {
     let Contender { key, token, lease, identity, host, pid, since, version, foreign, .. } = contender;
     (key, token, lease, identity, host, pid, since, version, foreign)
-}
-
-/// The state's name, and the reason's number if it is lost.
-fn session_state(state: SessionState) -> (&'static str, Option<i32>) {
-    match state {
-        SessionState::Suspect => ("suspect", None),
-        SessionState::Lost(reason) => ("lost", Some(reason.number())),
-        // A state that this version does not know is none to worry about.
-        _ => ("ok", None),
-    }
 }

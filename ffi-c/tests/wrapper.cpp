@@ -76,6 +76,7 @@ static void waiting_can_be_left_and_ended() {
     patience.fire();
     waiter.join();
     CHECK(code_of([&] { later.get(); }) == LH_CANCELLED);
+    CHECK(code_of([&] { c.acquire_async_for("/w", 20ms).get(); }) == LH_NOT_ACQUIRED);
     std::future<guard> next = c.acquire_async("/w");
     held.release();
     CHECK(next.get().held());

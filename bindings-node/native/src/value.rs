@@ -2,7 +2,9 @@
 
 use std::{ptr, rc::Rc};
 
-use leasehold_bridge::{Completion, Contender, Error, Outcome, SessionState, logs::LogRecord};
+use leasehold_bridge::{
+    Completion, Contender, Error, Outcome, SessionState, completion::session_state, logs::LogRecord,
+};
 use napi::{
     bindgen_prelude::{BigInt, Buffer, JsValuesTupleIntoVec, ToNapiValue},
     sys,
@@ -168,12 +170,8 @@ impl From<Contender> for QueueEntry {
 
 impl From<SessionState> for State {
     fn from(state: SessionState) -> Self {
-        match state {
-            SessionState::Suspect => Self { state: "suspect", reason: None },
-            SessionState::Lost(reason) => Self { state: "lost", reason: Some(reason.name()) },
-            // A state that this module does not know yet can be trusted, or it would be a loss.
-            _ => Self { state: "ok", reason: None },
-        }
+        let (state, reason) = session_state(state);
+        Self { state, reason: reason.map(|reason| reason.name()) }
     }
 }
 

@@ -58,6 +58,16 @@ impl Outcome {
     }
 }
 
+/// A state's name for hosts, and why the session was lost if it was.
+pub fn session_state(state: SessionState) -> (&'static str, Option<LostReason>) {
+    match state {
+        SessionState::Suspect => ("suspect", None),
+        SessionState::Lost(reason) => ("lost", Some(reason)),
+        // One that is not known here yet can be trusted, or it would be a loss.
+        _ => ("ok", None),
+    }
+}
+
 /// The result of an operation on its way to the host.
 #[derive(Debug)]
 pub struct Completion {
