@@ -89,8 +89,8 @@ def main() -> None:
     """Both kinds of storage, one after the other."""
     with socket.create_server(("127.0.0.1", 0)) as free:
         port = free.getsockname()[1]
-    command = [os.environ["LEASEHOLD_REDIS"], "--port", str(port), "--bind", "127.0.0.1", "--save", "", "--appendonly", "no"]
-    cache = subprocess.Popen(command, stdout=subprocess.DEVNULL)  # noqa: S603 - ours
+    options = ["--port", str(port), "--bind", "127.0.0.1", "--save", "", "--appendonly", "no"]
+    cache = subprocess.Popen([os.environ["LEASEHOLD_REDIS"], *options], stdout=subprocess.DEVNULL)  # noqa: S603 - ours
     try:
         # For at most 10 s, until it is up.
         redis.Redis(port=port, retry=Retry(ConstantBackoff(1), 10)).ping()
