@@ -137,3 +137,21 @@ def test_a_callback_that_fails_does_not_stop_the_others(caplog: pytest.LogCaptur
     _dispatch.start(native.echo("x"), lambda value, error, is_last: done.set())
     assert done.wait(5)
     assert "of the user's" in caplog.text
+
+
+@pytest.mark.parametrize("kind", [KeyboardInterrupt, SystemExit])
+def test_a_callback_that_ends_the_program_does_not_stop_the_others(kind: type[BaseException]) -> None:
+    queue = _native.Queue(has_fd=True)
+    told: list[object] = []
+
+    def fail(*_: object) -> None:
+        raise kind
+
+    native.echo("first").start(queue, fail)
+    native.echo("second").start(queue, lambda value, _error, _is_last: told.append(value))
+    # One thread carries them out, one after the other: both are in the queue.
+    native.echo("third").block()
+    with pytest.raises(kind):
+        queue.drain(told.append)
+    assert told == ["second"]
+    queue.close()
