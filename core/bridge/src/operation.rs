@@ -3,8 +3,8 @@
 //! What is asked of the core is answered by a call, and what takes several steps is a task; both end in the table of running
 //! operations, which has the result sent by whoever takes the operation out of it.
 //!
-//! Cancelling is a message, never a dropped call: an acquire withdraws its key before it answers, and answers with the guard if
-//! it had won.
+//! Cancelling is a message, never a dropped call: an acquire withdraws its key before it answers, and a lock that it won
+//! meanwhile is released.
 
 use std::{
     collections::{HashMap, HashSet},
