@@ -102,9 +102,7 @@ class LockBase(Generic[G]):
         self._requeue = requeue
 
     def _acquiring(self, timeout: float | None, cancel: _native.Cancel | None = None) -> _native.Call[_native.Guard]:
-        level = _logs.logger.getEffectiveLevel()
-        if level != _logs.attended:
-            _logs.attend(level)
+        _logs.attend()
         wait = self._wait_ms if timeout is None else milliseconds(timeout, "the timeout")
         return self._native.acquire(self.name, wait, self._ttl_ms, self._renew, self._requeue, cancel)
 

@@ -22,13 +22,16 @@ logger = logging.getLogger("leasehold")
 _LEVELS = (logging.CRITICAL + 1, logging.ERROR, logging.WARNING, logging.INFO, logging.DEBUG, 5)
 
 # The level of the logger that the core was last told of.
-attended: int | None = None
+_attended: int | None = None
 
 
-def attend(level: int) -> None:
-    """Makes the core tell what the logger lets through now that this is its level."""
-    global attended  # noqa: PLW0603 - there is one logger
-    attended = level
+def attend() -> None:
+    """Makes the core tell what the logger lets through, if that has changed."""
+    global _attended  # noqa: PLW0603 - there is one logger
+    level = logger.getEffectiveLevel()
+    if level == _attended:
+        return
+    _attended = level
     wanted = sum(1 for at in _LEVELS[1:] if logger.isEnabledFor(at))
     if wanted == 0:
         _native.stop_logs()
@@ -46,8 +49,8 @@ def _record(value: object, error: LeaseholdError | None, is_last: bool) -> None:
 
 
 def _forget() -> None:
-    global attended  # noqa: PLW0603 - there is one logger
-    attended = None
+    global _attended  # noqa: PLW0603 - there is one logger
+    _attended = None
 
 
 after_fork(_forget)
