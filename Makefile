@@ -47,7 +47,7 @@ fmt: ## Format the code.
 
 gen: ## Write generated files anew; `make gen CHECK=1` only says which are stale.
 	@scripts/setup.sh build
-	@cargo run --quiet -p leasehold-docs --bin gen -- $(if $(CHECK),--check)
+	@cargo run --quiet -p leasehold-gen -- $(if $(CHECK),--check)
 	@cargo build --quiet -p leasehold-node
 	@bindings-node/dependencies && node bindings-node/scripts/types.js $${CARGO_TARGET_DIR:-target} $(if $(CHECK),--check)
 

@@ -1,7 +1,6 @@
-//! Keeps the documentation true: its tables are generated, its links lead somewhere, the tests it names exist.
+//! Keeps the documentation true: its links lead somewhere, the tests it names exist.
 //!
 //! Its Rust examples run too: `build.rs` makes a test of each.
 
-pub mod generated;
 pub mod links;
 pub mod pages;

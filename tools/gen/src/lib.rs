@@ -1,10 +1,12 @@
 //! What a program writes: the parts of pages between `<!-- generated: name -->` and `<!-- end -->`, and the header for C.
 
-use std::{fmt::Write as _, fs, io};
+use std::{
+    fmt::Write as _,
+    fs, io,
+    path::{Path, PathBuf},
+};
 
 use leasehold::{Code, LostReason};
-
-use crate::pages;
 
 const END: &str = "<!-- end -->";
 
@@ -21,6 +23,11 @@ const EXAMPLES: [(&str, &str); 6] = [
 /// The header that the entry points of `ffi-c` are.
 const HEADER: &str = "include/leasehold.h";
 
+/// The root of the repository.
+fn root() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
+}
+
 /// Brings every generated part up to date, or, with `check`, only looks. Returns the files that were stale.
 pub fn update(check: bool) -> io::Result<Vec<&'static str>> {
     let mut stale = Vec::new();
@@ -29,15 +36,15 @@ pub fn update(check: bool) -> io::Result<Vec<&'static str>> {
             return Ok(());
         }
         stale.push(name);
-        if check { Ok(()) } else { fs::write(pages::root().join(name), new) }
+        if check { Ok(()) } else { fs::write(root().join(name), new) }
     };
-    renew(HEADER, &fs::read_to_string(pages::root().join(HEADER))?, header()?)?;
+    renew(HEADER, &fs::read_to_string(root().join(HEADER))?, header()?)?;
     let mut parts = vec![("docs/errors.md", "codes", codes()), ("docs/errors.md", "reasons", reasons())];
     for (page, file) in EXAMPLES {
         parts.push((page, file, example(file)?));
     }
     for (page, name, text) in parts {
-        let old = fs::read_to_string(pages::root().join(page))?;
+        let old = fs::read_to_string(root().join(page))?;
         let new = replace(&old, name, &text).ok_or_else(|| {
             let message = format!("{page} has no part <!-- generated: {name} --> … {END}");
             io::Error::new(io::ErrorKind::InvalidData, message)
@@ -50,14 +57,14 @@ pub fn update(check: bool) -> io::Result<Vec<&'static str>> {
 
 /// An example as a fenced block.
 fn example(file: &str) -> io::Result<String> {
-    let text = fs::read_to_string(pages::root().join("ffi-c/examples").join(file))?;
+    let text = fs::read_to_string(root().join("ffi-c/examples").join(file))?;
     let (_, language) = file.split_once('.').unwrap_or_default();
     Ok(format!("```{language}\n{}\n```\n", text.trim_end()))
 }
 
 /// `include/leasehold.h`, as `ffi-c/cbindgen.toml` says.
 fn header() -> io::Result<String> {
-    let crate_folder = pages::root().join("ffi-c");
+    let crate_folder = root().join("ffi-c");
     let wrong =
         |error: &dyn std::fmt::Display| io::Error::new(io::ErrorKind::InvalidData, format!("{HEADER}: {error}"));
     let config = cbindgen::Config::from_file(crate_folder.join("cbindgen.toml")).map_err(|error| wrong(&error))?;
@@ -104,5 +111,10 @@ mod tests {
         assert_eq!(new, "a\n<!-- generated: x -->\n\nnew\n\n<!-- end -->\nb\n");
         assert_eq!(replace(&new, "x", "new\n").unwrap(), new);
         assert_eq!(replace(page, "y", "new\n"), None);
+    }
+
+    #[test]
+    fn what_is_generated_is_fresh() {
+        assert_eq!(update(true).unwrap(), Vec::<&str>::new(), "run `make gen`");
     }
 }

@@ -1,4 +1,4 @@
-//! Writes the generated parts of the documentation anew; with `--check` only says which are stale and ends with 1.
+//! Writes the generated files and parts of pages anew; with `--check` only says which are stale and ends with 1.
 
 use std::process::ExitCode;
 
@@ -11,7 +11,7 @@ fn main() -> ExitCode {
             return ExitCode::from(2);
         }
     };
-    match leasehold_docs::generated::update(check) {
+    match leasehold_gen::update(check) {
         Err(error) => {
             eprintln!("gen: {error}");
             ExitCode::FAILURE
