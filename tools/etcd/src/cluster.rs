@@ -44,7 +44,7 @@ pub struct Cluster {
     ports: Vec<Ports>,
     network: Option<Network>,
     /// Last: it goes when nobody writes to it any more.
-    _data: TempDir,
+    data: TempDir,
 }
 
 /// The ports of one member.
@@ -125,7 +125,7 @@ impl Cluster {
             members,
             ports,
             network,
-            _data: data,
+            data,
         };
         for member in cluster.members.iter() {
             member.start()?;
@@ -180,6 +180,16 @@ impl Cluster {
     /// The certificates, where there is TLS. Only [`Tls::Mutual`] asks for the client's.
     pub fn certificates(&self) -> Option<&Certificates> {
         self.certificates.as_ref()
+    }
+
+    /// The members, running or not.
+    pub(crate) fn members(&self) -> &[Process] {
+        &self.members
+    }
+
+    /// Where the members' data are.
+    pub(crate) fn data(&self) -> &Path {
+        self.data.path()
     }
 
     /// `root:password`, where users are on.

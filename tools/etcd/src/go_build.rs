@@ -22,19 +22,28 @@ use crate::{Error, Release, Server, Version, background, error::Doing, process::
 /// Longer than any build on a slow machine with a slow network.
 const LIMIT: Duration = Duration::from_secs(20 * 60);
 
-/// What one series is built from.
+/// What one series, or a tool of it, is built from.
 #[derive(Debug)]
 pub(crate) struct Recipe {
+    /// What the places in the cache are named after.
+    what: &'static str,
     version: Version,
-    /// Path and text of every file.
-    files: [(&'static str, &'static str); 4],
+    /// Path and text of every file; go.mod first.
+    files: &'static [(&'static str, &'static str)],
+    /// The module of which go.mod names the release.
+    module: &'static str,
+    /// The packages to build, each a binary of its name.
+    packages: &'static [&'static str],
 }
 
 macro_rules! recipe {
     ($version:expr, $directory:literal) => {
         Recipe {
+            what: "etcd",
             version: $version,
-            files: [
+            module: "go.etcd.io/etcd/server/v3",
+            packages: &["etcd", "etcdctl"],
+            files: &[
                 ("go.mod", include_str!(concat!("../servers/", $directory, "/go.mod"))),
                 ("go.sum", include_str!(concat!("../servers/", $directory, "/go.sum"))),
                 ("etcd/main.go", include_str!(concat!("../servers/", $directory, "/etcd/main.go"))),
@@ -44,8 +53,28 @@ macro_rules! recipe {
     };
 }
 
+/// The tool for backups is a module of its own: few tests need it.
+macro_rules! etcdutl {
+    ($version:expr, $directory:literal) => {
+        Recipe {
+            what: "etcdutl",
+            version: $version,
+            module: "go.etcd.io/etcd/etcdutl/v3",
+            packages: &["etcdutl"],
+            files: &[
+                ("go.mod", include_str!(concat!("../servers/", $directory, "/etcdutl/go.mod"))),
+                ("go.sum", include_str!(concat!("../servers/", $directory, "/etcdutl/go.sum"))),
+                ("etcdutl/main.go", include_str!(concat!("../servers/", $directory, "/etcdutl/main.go"))),
+            ],
+        }
+    };
+}
+
 static RECIPES: [Recipe; 3] =
     [recipe!(Version::V3_7, "3.7"), recipe!(Version::V3_6, "3.6"), recipe!(Version::V3_5, "3.5")];
+
+static ETCDUTL: [Recipe; 3] =
+    [etcdutl!(Version::V3_7, "3.7"), etcdutl!(Version::V3_6, "3.6"), etcdutl!(Version::V3_5, "3.5")];
 
 impl Recipe {
     /// The recipes that give a server of `version`.
@@ -56,27 +85,34 @@ impl Recipe {
     /// The release that go.mod asks for: it is written there and nowhere else.
     pub(crate) fn release(&self) -> Option<Release> {
         let (_, go_mod) = self.files[0];
-        go_mod.lines().find_map(|line| Release::parse(line.trim().strip_prefix("go.etcd.io/etcd/server/v3 ")?))
+        go_mod.lines().find_map(|line| {
+            let line = line.trim();
+            Release::parse(line.strip_prefix("require ").unwrap_or(line).strip_prefix(self.module)?)
+        })
     }
 
     /// The server, if it has been built from exactly these files.
     pub(crate) fn built(&self) -> Option<Server> {
-        let home = self.home().ok()?;
-        let (etcd, etcdctl) = (home.join("etcd"), home.join("etcdctl"));
-        let release = self.release()?;
-        (etcd.is_file() && etcdctl.is_file()).then_some(Server {
-            etcd,
-            etcdctl: Some(etcdctl),
-            release,
+        let home = self.binaries()?;
+        Some(Server {
+            etcd: home.join("etcd"),
+            etcdctl: Some(home.join("etcdctl")),
+            release: self.release()?,
             origin: "the cache",
         })
+    }
+
+    /// Where its binaries are, if they have been built from exactly these files.
+    fn binaries(&self) -> Option<PathBuf> {
+        let home = self.home().ok()?;
+        self.packages.iter().all(|package| home.join(package).is_file()).then_some(home)
     }
 
     /// Where its binaries stand. A change of any file is another place, so it is built anew.
     fn home(&self) -> Result<PathBuf, Error> {
         let mut hasher = DefaultHasher::new();
         self.files.hash(&mut hasher);
-        Ok(cache()?.join(format!("etcd-{}-{:016x}", self.version, hasher.finish())))
+        Ok(cache()?.join(format!("{}-{}-{:016x}", self.what, self.version, hasher.finish())))
     }
 }
 
@@ -103,21 +139,39 @@ pub(crate) fn has_go() -> bool {
 
 /// Builds the server of `recipe`, unless another process has done so meanwhile.
 pub(crate) async fn build(recipe: &'static Recipe) -> Result<Server, Error> {
+    make(recipe).await?;
+    let gone = || Error::Command(format!("the built etcd {} is not there any more", recipe.version));
+    recipe.built().ok_or_else(gone)
+}
+
+/// The `etcdutl` for the data of `release`, built where it is not here yet (some seconds, once).
+pub(crate) async fn etcdutl(release: Release) -> Result<PathBuf, Error> {
+    let recipe = ETCDUTL.iter().find(|recipe| recipe.version.includes(release)).ok_or_else(|| {
+        Error::Missing(format!("there is no etcdutl for etcd {release}; backups are restored with 3.5, 3.6 and 3.7"))
+    })?;
+    Ok(make(recipe).await?.join("etcdutl"))
+}
+
+/// Where the binaries of `recipe` are, built first if need be.
+async fn make(recipe: &'static Recipe) -> Result<PathBuf, Error> {
+    if let Some(home) = recipe.binaries() {
+        return Ok(home);
+    }
     let cache = cache()?;
     fs::create_dir_all(&cache).doing(|| format!("could not make the cache directory {}", cache.display()))?;
-    let _lock = lock(&cache.join(format!("etcd-{}.lock", recipe.version))).await?;
-    if let Some(server) = recipe.built() {
-        return Ok(server);
+    let _lock = lock(&cache.join(format!("{}-{}.lock", recipe.what, recipe.version))).await?;
+    if let Some(home) = recipe.binaries() {
+        return Ok(home);
     }
-    let name = format!("etcd {}", recipe.release().map(|release| release.to_string()).unwrap_or_default());
+    let name = format!("{} {}", recipe.what, recipe.release().map(|release| release.to_string()).unwrap_or_default());
     eprintln!("building {name} once, about a minute …");
     // One fixed name: under the lock it can only be what a killed build left.
-    let work = cache.join(format!("etcd-{}.building", recipe.version));
+    let work = cache.join(format!("{}-{}.building", recipe.what, recipe.version));
     let made = compile(recipe, &name, &work).await;
     let _ = fs::remove_dir_all(&work);
     made?;
     recipe
-        .built()
+        .binaries()
         .ok_or_else(|| Error::Command(format!("the build of {name} succeeded, but its binaries are not there")))
 }
 
@@ -136,7 +190,8 @@ async fn compile(recipe: &Recipe, name: &str, work: &Path) -> Result<(), Error> 
     let errors = output.try_clone().doing(|| format!("could not write {}", log.display()))?;
     let mut go = Command::new("go");
     // No version control: the cache may lie in a repository that git does not trust.
-    go.args(["build", "-trimpath", "-buildvcs=false", "-ldflags=-s -w", "-o", "bin/", "./etcd", "./etcdctl"]);
+    go.args(["build", "-trimpath", "-buildvcs=false", "-ldflags=-s -w", "-o", "bin/"]);
+    go.args(recipe.packages.iter().map(|package| format!("./{package}")));
     // No second Go toolchain behind the user's back, no C compiler needed, and no workspace of a directory above.
     go.env("GOTOOLCHAIN", "local").env("CGO_ENABLED", "0").env("GOWORK", "off");
     go.current_dir(work).stdin(Stdio::null()).stdout(output).stderr(errors);
@@ -193,6 +248,8 @@ mod tests {
             assert!(recipe.version.includes(release), "{release} is not of series {}", recipe.version);
             let client = format!("go.etcd.io/etcd/etcdctl/v3 v{release}");
             assert!(recipe.files[0].1.contains(&client), "server and client of {} differ", recipe.version);
+            let tool = ETCDUTL.iter().find(|tool| tool.version == recipe.version).expect("each series has an etcdutl");
+            assert_eq!(tool.release(), Some(release), "server and etcdutl of {} differ", recipe.version);
         }
     }
 }

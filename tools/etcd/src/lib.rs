@@ -19,6 +19,7 @@
 
 mod auth;
 mod background;
+mod backup;
 mod builder;
 mod child;
 mod cluster;
@@ -41,6 +42,7 @@ mod wait;
 
 pub use auth::User;
 pub use background::tie;
+pub use backup::{Backup, Past};
 pub use builder::{Builder, Storage};
 pub use child::spawn;
 pub use cluster::Cluster;

@@ -1,7 +1,7 @@
 //! One member as a process: its start, its log, and every way to end or stop it.
 
 use std::{
-    ffi::OsString,
+    ffi::{OsStr, OsString},
     fs::{self, File},
     path::{Path, PathBuf},
     process::{Child, Command, Stdio},
@@ -62,6 +62,12 @@ impl Process {
         self.pid.store(child.id().cast_signed(), Ordering::Release);
         *slot = Some(Running { child, frozen: false });
         Ok(())
+    }
+
+    /// The value of an argument that was given as two.
+    pub(crate) fn argument(&self, name: &str) -> Option<&OsStr> {
+        let at = self.arguments.iter().position(|argument| argument == name)?;
+        self.arguments.get(at + 1).map(OsString::as_os_str)
     }
 
     /// The process id, or `None` when it does not run.
