@@ -66,7 +66,8 @@ impl Cluster {
             let (Past::Backup(backup) | Past::Bumped(backup, _), Some(etcdutl)) = (past, &etcdutl) else { continue };
             let mut command = Command::new(etcdutl);
             command.args(["snapshot", "restore"]).arg(&backup.file);
-            for name in ["--data-dir", "--name", "--initial-cluster", "--initial-advertise-peer-urls"] {
+            let cluster = ["--initial-cluster", "--initial-cluster-token", "--initial-advertise-peer-urls"];
+            for name in ["--data-dir", "--name"].into_iter().chain(cluster) {
                 command.arg(name).arg(argument(name));
             }
             if let Past::Bumped(_, by) = past {

@@ -1,31 +1,24 @@
 //! A running cluster: where it is, and how to break it.
 
-use std::{
-    ffi::OsString,
-    net::{Ipv4Addr, SocketAddr},
-    path::Path,
-    sync::Arc,
-    thread,
-    time::Duration,
-};
+use std::{ffi::OsString, net::SocketAddr, path::Path, sync::Arc, thread, time::Duration};
 
 use rustix::process::Pid;
-use tempfile::TempDir;
 
 use crate::{
     Builder, Certificates, Error, Release, Server, Storage, Tls, auth, background,
     partition::Network,
-    ports,
+    ports::Reservation,
     probe::{self, Patience},
     process::Process,
-    scratch, source,
+    scratch::Scratch,
+    source,
 };
 
-/// A busy machine needs a second or two for three members.
-const START_LIMIT: Duration = Duration::from_secs(30);
-/// How often other ports are tried when somebody took one before etcd did.
+/// Three members need a second or two, on a machine that others keep busy many times that. A member that has ended is
+/// noticed at once.
+const START_LIMIT: Duration = Duration::from_secs(60);
+/// How often other ports are tried when somebody listens on one that was reserved: see [`Reservation`].
 const PORT_TRIES: usize = 5;
-const PORT_TAKEN: &str = "address already in use";
 
 /// Some members of etcd on loopback. Dropping it kills them and removes their data.
 ///
@@ -44,15 +37,25 @@ pub struct Cluster {
     ports: Vec<Ports>,
     network: Option<Network>,
     /// Last: it goes when nobody writes to it any more.
-    data: TempDir,
+    data: Scratch,
 }
 
 /// The ports of one member.
-#[derive(Clone, Copy, Debug)]
+#[derive(Debug)]
 struct Ports {
-    client: u16,
-    peer: u16,
-    metrics: u16,
+    client: Reservation,
+    peer: Reservation,
+    metrics: Reservation,
+}
+
+impl Ports {
+    fn reserve() -> Result<Self, Error> {
+        Ok(Self { client: Reservation::new()?, peer: Reservation::new()?, metrics: Reservation::new()? })
+    }
+
+    fn numbers(&self) -> [u16; 3] {
+        [&self.client, &self.peer, &self.metrics].map(|port| port.address().port())
+    }
 }
 
 impl Cluster {
@@ -69,13 +72,7 @@ impl Cluster {
         }
         background::run(async move {
             let server = source::ensure(builder.version).await?;
-            let mut tries = 1;
-            let mut cluster = loop {
-                match Self::launch(&builder, &server).await {
-                    Err(Error::Start(text)) if text.contains(PORT_TAKEN) && tries < PORT_TRIES => tries += 1,
-                    result => break result?,
-                }
-            };
+            let mut cluster = Self::launch(|| Self::prepare(&builder, &server)).await?;
             if let Some(password) = builder.root_password {
                 auth::enable(&cluster, &password, &builder.users).await?;
                 cluster.root_password = Some(password);
@@ -85,30 +82,45 @@ impl Cluster {
         .await
     }
 
-    async fn launch(builder: &Builder, server: &Server) -> Result<Self, Error> {
-        let data = scratch::directory(builder.storage)?;
+    /// Starts what `prepare` gives, and another one where somebody listens on a port of it.
+    async fn launch(prepare: impl Fn() -> Result<Self, Error>) -> Result<Self, Error> {
+        let mut tries = 1;
+        loop {
+            let cluster = prepare()?;
+            match cluster.run().await {
+                Ok(()) => return Ok(cluster),
+                Err(_) if cluster.members.iter().any(Process::met_a_taken_port) && tries < PORT_TRIES => tries += 1,
+                Err(error) => return Err(error),
+            }
+        }
+    }
+
+    /// Everything but its processes.
+    fn prepare(builder: &Builder, server: &Server) -> Result<Self, Error> {
+        let data = Scratch::new(builder.storage, builder.members)?;
         let certificates = match builder.tls {
             Tls::None => None,
             Tls::Server | Tls::Mutual => Some(Certificates::generate(data.path())?),
         };
-        let free = ports::free(3 * builder.members)?;
-        let ports: Vec<_> =
-            free.chunks_exact(3).map(|free| Ports { client: free[0], peer: free[1], metrics: free[2] }).collect();
-        let peers: Vec<_> = ports.iter().map(|ports| loopback(ports.peer)).collect();
+        let ports: Vec<_> = (0..builder.members).map(|_| Ports::reserve()).collect::<Result<_, _>>()?;
+        let peers: Vec<_> = ports.iter().map(|ports| ports.peer.address()).collect();
         let network = if builder.members > 1 { Some(Network::start(&peers)?) } else { None };
         let advertised = network.as_ref().map_or(&peers[..], Network::addresses);
         let peers: Vec<_> =
             advertised.iter().enumerate().map(|(i, address)| format!("m{i}=http://{address}")).collect();
+        // Of this cluster alone: members of others, should they come here, are not heard.
+        let token = data.path().file_name().unwrap_or_default();
         let members: Arc<[Process]> = ports
             .iter()
             .enumerate()
             .map(|(i, ports)| {
                 let home = data.path().join(format!("m{i}"));
-                let mut arguments = arguments(builder, server, certificates.as_ref(), *ports);
+                let mut arguments = arguments(builder, server, certificates.as_ref(), ports);
                 arguments.extend(["--name".into(), format!("m{i}").into()]);
                 arguments.extend(["--data-dir".into(), home.into_os_string()]);
                 arguments.extend(["--initial-advertise-peer-urls".into(), format!("http://{}", advertised[i]).into()]);
                 arguments.extend(["--initial-cluster".into(), peers.join(",").into()]);
+                arguments.extend(["--initial-cluster-token".into(), token.into()]);
                 arguments.extend(builder.arguments.iter().cloned());
                 let log = data.path().join(format!("m{i}.log"));
                 Process::new(format!("m{i}"), server.etcd(), arguments, log)
@@ -117,7 +129,7 @@ impl Cluster {
         if let Some(network) = &network {
             network.connect(&members);
         }
-        let cluster = Self {
+        Ok(Self {
             server: server.clone(),
             tls: builder.tls,
             certificates,
@@ -126,14 +138,18 @@ impl Cluster {
             ports,
             network,
             data,
-        };
-        for member in cluster.members.iter() {
+        })
+    }
+
+    /// Starts its processes, and waits until all of them serve.
+    async fn run(&self) -> Result<(), Error> {
+        for member in self.members.iter() {
             member.start()?;
         }
-        for i in 0..cluster.members.len() {
-            cluster.wait_until(i, Readiness::Serves).await?;
+        for i in 0..self.members.len() {
+            self.wait_until(i, Readiness::Serves).await?;
         }
-        Ok(cluster)
+        Ok(())
     }
 
     /// The client URLs of all members, in their order.
@@ -154,7 +170,7 @@ impl Cluster {
     /// # Panics
     /// When there is no such member.
     pub fn address(&self, member: usize) -> SocketAddr {
-        loopback(self.ports[member].client)
+        self.ports[member].client.address()
     }
 
     /// The number of members, also of those that do not run.
@@ -202,7 +218,8 @@ impl Cluster {
     /// # Errors
     /// [`Error::Usage`] when there is no such member; that holds for all methods below.
     pub fn pid(&self, member: usize) -> Result<Option<u32>, Error> {
-        Ok(self.member(member)?.pid().map(|pid| Pid::as_raw_nonzero(pid).get().unsigned_abs()))
+        let member = self.member(member)?;
+        Ok(member.pid().filter(|_| member.runs()).map(|pid| Pid::as_raw_nonzero(pid).get().unsigned_abs()))
     }
 
     /// The first and the last lines of a member's log.
@@ -284,13 +301,13 @@ impl Cluster {
     /// The leader among the members that run, are awake and are not cut off; waits for an election.
     ///
     /// # Errors
-    /// [`Error::Timeout`] when there is none for 30 s.
+    /// [`Error::Timeout`] with the logs when there is none for 60 s.
     pub async fn leader(&self) -> Result<usize, Error> {
         let mut patience = Patience::new(START_LIMIT);
         loop {
             let mut leaders = Vec::new();
             for i in (0..self.size()).filter(|i| self.is_well(*i)) {
-                if probe::is_leader(self.ports[i].metrics).await {
+                if probe::is_leader(self.ports[i].metrics.address()).await {
                     leaders.push(i);
                 }
             }
@@ -299,7 +316,8 @@ impl Cluster {
                 return Ok(leader);
             }
             if !patience.another().await {
-                return Err(Error::Timeout(format!("the cluster has no leader for {} s", START_LIMIT.as_secs())));
+                let (limit, logs) = (START_LIMIT.as_secs(), self.logs());
+                return Err(Error::Timeout(format!("the cluster has no leader for {limit} s\n{logs}")));
             }
         }
     }
@@ -310,26 +328,36 @@ impl Cluster {
         self.members[member].is_awake() && !cut_off
     }
 
+    /// Waits until a member is there; ends at once with the log of any member that has ended by itself.
     async fn wait_until(&self, member: usize, readiness: Readiness) -> Result<(), Error> {
-        let port = self.ports[member].metrics;
+        let address = self.ports[member].metrics.address();
         let mut patience = Patience::new(START_LIMIT);
+        let mut stranger = "";
         loop {
-            let ready = match readiness {
-                Readiness::Answers => probe::answers(port).await,
-                Readiness::Serves => probe::is_healthy(port).await,
+            let answers = match readiness {
+                Readiness::Answers => probe::answers(address).await,
+                Readiness::Serves => probe::is_healthy(address).await,
             };
-            if ready {
+            // Whoever listens on its ports may answer like it: it has to be that child of ours.
+            if answers && self.members[member].listens_on(&self.ports[member].numbers())? {
                 return Ok(());
             }
-            if let Some(error) = self.members[member].end() {
+            stranger = if answers { "; another process answers for it" } else { stranger };
+            if let Some(error) = self.members.iter().find_map(Process::end) {
                 return Err(error);
             }
             if !patience.another().await {
-                let (limit, log) = (START_LIMIT.as_secs(), self.members[member].log());
-                let text = format!("member m{member} does not serve requests after {limit} s; its log:\n{log}");
+                let (limit, logs) = (START_LIMIT.as_secs(), self.logs());
+                let text = format!("member m{member} does not serve requests after {limit} s{stranger}\n{logs}");
                 return Err(Error::Timeout(text));
             }
         }
+    }
+
+    /// The logs of all members, shortened, for a message.
+    pub(crate) fn logs(&self) -> String {
+        let log = |(i, member): (usize, &Process)| format!("--- the log of etcd m{i} ---\n{}\n", member.log());
+        self.members.iter().enumerate().map(log).collect()
     }
 
     fn member(&self, member: usize) -> Result<&Process, Error> {
@@ -353,9 +381,7 @@ enum Readiness {
 impl Drop for Cluster {
     fn drop(&mut self) {
         if thread::panicking() {
-            for (i, member) in self.members.iter().enumerate() {
-                eprintln!("--- the log of etcd m{i} ---\n{}", member.log());
-            }
+            eprint!("{}", self.logs());
         }
         for member in self.members.iter() {
             // Nothing else can be done about it here; the kernel ends it with this process.
@@ -365,14 +391,14 @@ impl Drop for Cluster {
 }
 
 /// Everything but the names of this member and of its peers.
-fn arguments(builder: &Builder, server: &Server, certificates: Option<&Certificates>, ports: Ports) -> Vec<OsString> {
-    let client = format!("{}://{}", scheme(builder.tls), loopback(ports.client));
+fn arguments(builder: &Builder, server: &Server, certificates: Option<&Certificates>, ports: &Ports) -> Vec<OsString> {
+    let client = format!("{}://{}", scheme(builder.tls), ports.client.address());
     let mut arguments: Vec<OsString> = Vec::new();
     let mut option = |name: &str, value: &str| arguments.extend([name.into(), value.into()]);
     option("--listen-client-urls", &client);
     option("--advertise-client-urls", &client);
-    option("--listen-peer-urls", &format!("http://{}", loopback(ports.peer)));
-    option("--listen-metrics-urls", &format!("http://{}", loopback(ports.metrics)));
+    option("--listen-peer-urls", &format!("http://{}", ports.peer.address()));
+    option("--listen-metrics-urls", &format!("http://{}", ports.metrics.address()));
     option("--logger", "zap");
     option("--log-outputs", "stderr");
     option("--log-level", "warn");
@@ -396,13 +422,88 @@ fn arguments(builder: &Builder, server: &Server, certificates: Option<&Certifica
     arguments
 }
 
-fn loopback(port: u16) -> SocketAddr {
-    (Ipv4Addr::LOCALHOST, port).into()
-}
-
 const fn scheme(tls: Tls) -> &'static str {
     match tls {
         Tls::None => "http",
         Tls::Server | Tls::Mutual => "https",
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::{
+        cell::Cell,
+        io::{Read, Write},
+        net::TcpListener,
+    };
+
+    use super::*;
+    use crate::Version;
+
+    /// Somebody else's etcd, or what answers like one; for as long as the test runs.
+    fn stranger(address: SocketAddr) {
+        let listener = TcpListener::bind(address).expect("nobody listens there");
+        thread::spawn(move || {
+            for stream in listener.incoming() {
+                let mut stream = stream.expect("accepted");
+                let _ = stream.read(&mut [0; 1024]);
+                let _ = stream.write_all(b"HTTP/1.0 200 OK\r\n\r\n{\"health\":\"true\"}");
+            }
+        });
+    }
+
+    async fn prepared(members: usize) -> impl Fn() -> Result<Cluster, Error> {
+        let server = source::ensure(Version::Any).await.expect("an etcd");
+        move || Cluster::prepare(&Cluster::builder().members(members), &server)
+    }
+
+    /// Seen to fail without the look at who listens (the stranger was believed), and without another try.
+    #[tokio::test]
+    async fn a_start_believes_no_stranger_and_takes_other_ports() {
+        let (prepare, started) = (prepared(1).await, Cell::new(0));
+        let with_stranger = || {
+            let cluster = prepare()?;
+            if started.replace(started.get() + 1) == 0 {
+                stranger(cluster.ports[0].metrics.address());
+            }
+            Ok(cluster)
+        };
+        let cluster = Cluster::launch(with_stranger).await.expect("starts with other ports");
+        assert_eq!(started.get(), 2);
+        assert!(cluster.members[0].listens_on(&cluster.ports[0].numbers()).expect("readable"));
+    }
+
+    /// Seen to fail without the look at who listens.
+    #[tokio::test]
+    async fn a_restart_believes_no_stranger_and_says_that_the_port_is_taken() {
+        let cluster = Cluster::builder().start().await.expect("starts");
+        cluster.kill(0).expect("killed");
+        stranger(cluster.ports[0].metrics.address());
+        let error = cluster.restart(0).await.expect_err("somebody else is there");
+        assert!(matches!(&error, Error::Start(text) if text.contains("address already in use")), "{error}");
+        assert_eq!(cluster.pid(0).expect("a member"), None);
+    }
+
+    /// Seen to fail with a port that is handed back once it is known.
+    #[tokio::test]
+    async fn the_ports_of_a_member_that_is_down_are_given_to_nobody() {
+        let cluster = Cluster::builder().start().await.expect("starts");
+        cluster.kill(0).expect("killed");
+        let ports = &cluster.ports[0];
+        for port in [&ports.client, &ports.peer, &ports.metrics] {
+            let other = tokio::net::TcpSocket::new_v4().expect("a socket");
+            other.bind(port.address()).expect_err("somebody else got it");
+        }
+        cluster.restart(0).await.expect("the member gets it");
+    }
+
+    /// Seen to fail, after a minute, where only the first member was looked at, which waits for the others.
+    #[tokio::test]
+    async fn members_that_die_at_the_start_end_it_at_once_with_their_log() {
+        let prepare = prepared(3).await;
+        let cluster = prepare().expect("ports");
+        let _strangers = [1, 2].map(|i| TcpListener::bind(cluster.ports[i].peer.address()).expect("nobody is there"));
+        let error = cluster.run().await.expect_err("two of three are not there");
+        assert!(matches!(&error, Error::Start(text) if text.contains("address already in use")), "{error}");
     }
 }

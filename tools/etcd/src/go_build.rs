@@ -194,6 +194,10 @@ async fn compile(recipe: &Recipe, name: &str, work: &Path) -> Result<(), Error> 
     go.args(recipe.packages.iter().map(|package| format!("./{package}")));
     // No second Go toolchain behind the user's back, no C compiler needed, and no workspace of a directory above.
     go.env("GOTOOLCHAIN", "local").env("CGO_ENABLED", "0").env("GOWORK", "off");
+    // It keeps modules and results there. Without a home the cache will do.
+    if env::var_os("HOME").is_none_or(|home| home.is_empty()) {
+        go.env("HOME", work.parent().unwrap_or(work).join("go"));
+    }
     go.current_dir(work).stdin(Stdio::null()).stdout(output).stderr(errors);
     background::tie(&mut go);
     let missing = |what: &str| {
@@ -216,8 +220,15 @@ async fn compile(recipe: &Recipe, name: &str, work: &Path) -> Result<(), Error> 
             false => Error::Command(format!("the build of {name} failed:\n{text}")),
         });
     }
-    let home = recipe.home()?;
-    fs::rename(work.join("bin"), &home).doing(|| format!("could not move the built etcd to {}", home.display()))
+    let (home, bin) = (recipe.home()?, work.join("bin"));
+    // On disk before they have their name: a machine that crashes must not leave empty files there for good.
+    for entry in fs::read_dir(&bin).doing(|| format!("could not read {}", bin.display()))?.flatten() {
+        let synced = File::open(entry.path()).and_then(|file| file.sync_all());
+        synced.doing(|| format!("could not write {}", entry.path().display()))?;
+    }
+    // Something is missing in it, or it would not have been built.
+    let _ = fs::remove_dir_all(&home);
+    fs::rename(bin, &home).doing(|| format!("could not move the built etcd to {}", home.display()))
 }
 
 /// Waits for the exclusive lock on `path`; it ends with the file, also when the process dies.

@@ -11,7 +11,8 @@
 //! # }
 //! ```
 //!
-//! Every member is a child process on loopback with free ports and a temporary data directory of its own.
+//! Every member is a child process on loopback with a temporary data directory of its own, and with ports that nobody else
+//! gets while the cluster lives. A member is believed to be up when it says so *and* it is our child that listens there.
 //! Dropping the [`Cluster`] kills the members and removes their data, also while a panic unwinds. Should the test
 //! process itself be killed, the kernel kills the members, and the next start removes what they left.
 //!
@@ -35,6 +36,7 @@ mod process;
 mod proxy;
 mod relay;
 mod scratch;
+mod sockets;
 mod source;
 mod tls;
 mod version;

@@ -3,23 +3,21 @@
 //! Members reach each other through proxies: one stands before each member's peer port, and its address is the one
 //! that the cluster knows. To cut a member off, the connections that it *opened* must be held, too: raft messages travel
 //! on streams that the receiver opened and on requests that the sender opened. Who opened a connection is asked of the
-//! kernel, by the port that it comes from, and only when something is cut: reading its table of sockets takes
-//! milliseconds.
+//! kernel, by the port that it comes from, and only when something is cut.
 
 use std::{
     collections::HashMap,
-    fs,
     net::SocketAddr,
     sync::{Arc, Mutex, MutexGuard, PoisonError, Weak},
 };
 
-use rustix::process::Pid;
 use tokio::task::AbortHandle;
 
 use crate::{
     Error,
     process::Process,
     proxy::{Link, listen},
+    sockets::{self, Socket},
 };
 
 /// The proxies between the members of one cluster.
@@ -137,31 +135,10 @@ fn lock(state: &Mutex<State>) -> MutexGuard<'_, State> {
     state.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// The members that opened connections, by the connections' local and remote ports.
+/// The members that opened connections, by the connections' local and remote ports. Nobody where the kernel does not say.
 fn owners(members: &[Process]) -> HashMap<(u16, u16), usize> {
-    let sockets = members
-        .iter()
-        .enumerate()
-        .flat_map(|(i, member)| member.pid().into_iter().flat_map(open_sockets).map(move |inode| (inode, i)));
-    let sockets: HashMap<u64, usize> = sockets.collect();
-    let table = fs::read_to_string("/proc/net/tcp").unwrap_or_default();
-    table
-        .lines()
-        .filter_map(|line| {
-            // Number, local address, remote address, state, queues, timer, retransmits, user, timeout, inode.
-            let fields: Vec<_> = line.split_ascii_whitespace().take(10).collect();
-            let port = |field: &str| u16::from_str_radix(field.split_once(':')?.1, 16).ok();
-            let member = sockets.get(&fields.get(9)?.parse().ok()?)?;
-            Some(((port(fields[1])?, port(fields[2])?), *member))
-        })
-        .collect()
-}
-
-/// The inodes of the sockets that a process has open.
-fn open_sockets(pid: Pid) -> impl Iterator<Item = u64> {
-    let descriptors = fs::read_dir(format!("/proc/{}/fd", pid.as_raw_nonzero()));
-    descriptors.into_iter().flatten().flatten().filter_map(|descriptor| {
-        let target = fs::read_link(descriptor.path()).ok()?;
-        target.to_str()?.strip_prefix("socket:[")?.strip_suffix(']')?.parse().ok()
-    })
+    let pids: Vec<_> = members.iter().map(Process::pid).collect();
+    let sockets = sockets::of(&pids).unwrap_or_default();
+    let of_member = |(i, sockets): (usize, Vec<Socket>)| sockets.into_iter().map(move |it| ((it.local, it.remote), i));
+    sockets.into_iter().enumerate().flat_map(of_member).collect()
 }

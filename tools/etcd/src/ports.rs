@@ -1,30 +1,89 @@
-//! Free ports on loopback.
+//! Ports on loopback that are ours for as long as a cluster lives.
+//!
+//! A reservation is a socket that is bound and never listens. While it stands, the kernel gives its port to nobody who
+//! asks for any port, and picks it for no outgoing connection: not in this process, not in another, whoever it belongs to, also
+//! while the member is down for a restart. It ends with the process at the latest. The member itself can listen there: both
+//! sockets are marked `SO_REUSEADDR`, as the Go runtime marks every listener. Who asks for just this port by its number,
+//! with that mark, could have it while the member does not listen; so a start looks at who listens, too.
 
-use std::net::{Ipv4Addr, TcpListener};
+use std::{
+    collections::VecDeque,
+    net::{Ipv4Addr, SocketAddr},
+    sync::{Mutex, PoisonError},
+    time::{Duration, Instant},
+};
 
-use crate::Error;
+use tokio::net::TcpSocket;
 
-/// Below the range from which Linux takes the local ports of outgoing connections (32768 up): such a connection
-/// cannot take the port of a member that is down for a restart.
-const LOWEST: u16 = 12_000;
-const COUNT: u16 = 20_000;
-const TRIES: usize = 1_000;
+use crate::{Error, error::Doing};
 
-/// `count` different ports that nobody listened on just now. Somebody else may be faster: start anew then.
-pub(crate) fn free(count: usize) -> Result<Vec<u16>, Error> {
-    // Every listener stays until all are found, so that no port is given twice.
-    let mut listeners = Vec::new();
-    let mut ports = Vec::new();
-    for _ in 0..TRIES {
-        if ports.len() == count {
-            return Ok(ports);
-        }
-        let random = getrandom::u32().map_err(|error| Error::Usage(format!("no random numbers here: {error}")))?;
-        let port = LOWEST + (random % u32::from(COUNT)) as u16;
-        if let Ok(listener) = TcpListener::bind((Ipv4Addr::LOCALHOST, port)) {
-            listeners.push(listener);
-            ports.push(port);
+/// How long a port is kept after its cluster is gone: a client that outlives the cluster goes on asking there for a while,
+/// and must not meet the next one.
+const REST: Duration = Duration::from_secs(60);
+/// At most so many rest at a time: each is an open file.
+const RESTING: usize = 128;
+
+static RESTS: Mutex<VecDeque<(Instant, TcpSocket)>> = Mutex::new(VecDeque::new());
+
+/// A port on loopback, reserved until this is dropped.
+#[derive(Debug)]
+pub(crate) struct Reservation {
+    address: SocketAddr,
+    /// Gone only while it is dropped.
+    socket: Option<TcpSocket>,
+}
+
+impl Reservation {
+    /// Any port that is free.
+    pub(crate) fn new() -> Result<Self, Error> {
+        let reserve = || {
+            let socket = TcpSocket::new_v4()?;
+            socket.set_reuseaddr(true)?;
+            socket.bind((Ipv4Addr::LOCALHOST, 0).into())?;
+            Ok::<_, std::io::Error>((socket.local_addr()?, socket))
+        };
+        let (address, socket) = reserve().doing(|| "could not reserve a port on loopback".into())?;
+        Ok(Self { address, socket: Some(socket) })
+    }
+
+    pub(crate) fn address(&self) -> SocketAddr {
+        self.address
+    }
+}
+
+impl Drop for Reservation {
+    fn drop(&mut self) {
+        let mut rests = RESTS.lock().unwrap_or_else(PoisonError::into_inner);
+        rests.extend(self.socket.take().map(|socket| (Instant::now(), socket)));
+        while rests.len() > RESTING || rests.front().is_some_and(|(since, _)| since.elapsed() > REST) {
+            rests.pop_front();
         }
     }
-    Err(Error::Timeout(format!("found no {count} free ports on loopback in {TRIES} tries")))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::net::TcpListener;
+
+    use super::*;
+
+    /// What somebody gets who asks for that port alone, without `SO_REUSEADDR`.
+    fn ask(address: SocketAddr) -> std::io::Result<()> {
+        TcpSocket::new_v4().and_then(|socket| socket.bind(address))
+    }
+
+    /// Seen to fail with a socket that is closed once its port is known, and with one that is closed by the drop.
+    #[test]
+    fn a_port_is_kept_from_others_and_can_be_listened_on_while_it_is_reserved_and_a_while_longer() {
+        let reservation = Reservation::new().expect("a port");
+        let address = reservation.address();
+        assert!(ask(address).is_err(), "somebody else got it");
+        // What a member does, twice: the standard library marks its listeners as Go does.
+        for _ in 0..2 {
+            drop(TcpListener::bind(address).expect("the member gets it"));
+            assert!(ask(address).is_err(), "somebody else got it");
+        }
+        drop(reservation);
+        assert!(ask(address).is_err(), "somebody else got it at once");
+    }
 }

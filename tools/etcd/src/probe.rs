@@ -1,6 +1,6 @@
 //! What a member says about itself at its metrics address: plain HTTP, whatever TLS and users its clients need.
 
-use std::{io, net::Ipv4Addr, time::Duration};
+use std::{io, net::SocketAddr, time::Duration};
 
 use tokio::{
     io::{AsyncReadExt, AsyncWriteExt},
@@ -34,24 +34,24 @@ impl Patience {
 }
 
 /// Whether the member answers at all, with a quorum or without.
-pub(crate) async fn answers(port: u16) -> bool {
-    get(port, "/health").await.is_ok()
+pub(crate) async fn answers(address: SocketAddr) -> bool {
+    get(address, "/health").await.is_ok()
 }
 
 /// Whether the member serves requests; that includes a leader.
-pub(crate) async fn is_healthy(port: u16) -> bool {
-    get(port, "/health").await.is_ok_and(|answer| answer.contains(r#""health":"true""#))
+pub(crate) async fn is_healthy(address: SocketAddr) -> bool {
+    get(address, "/health").await.is_ok_and(|answer| answer.contains(r#""health":"true""#))
 }
 
 /// Whether the member takes itself for the leader.
-pub(crate) async fn is_leader(port: u16) -> bool {
-    get(port, "/metrics").await.is_ok_and(|answer| answer.lines().any(|line| line == "etcd_server_is_leader 1"))
+pub(crate) async fn is_leader(address: SocketAddr) -> bool {
+    get(address, "/metrics").await.is_ok_and(|answer| answer.lines().any(|line| line == "etcd_server_is_leader 1"))
 }
 
 /// Head and body of the answer. HTTP/1.0, so that the server neither chunks it nor keeps the connection.
-async fn get(port: u16, path: &str) -> io::Result<String> {
+async fn get(address: SocketAddr, path: &str) -> io::Result<String> {
     let exchange = async {
-        let mut stream = TcpStream::connect((Ipv4Addr::LOCALHOST, port)).await?;
+        let mut stream = TcpStream::connect(address).await?;
         stream.write_all(format!("GET {path} HTTP/1.0\r\n\r\n").as_bytes()).await?;
         let mut answer = String::new();
         stream.read_to_string(&mut answer).await?;

@@ -14,10 +14,12 @@ use std::{
 
 use rustix::process::{Pid, Signal, WaitId, WaitIdOptions, kill_process, waitid};
 
-use crate::{Error, background, error::Doing, probe::Patience};
+use crate::{Error, background, error::Doing, probe::Patience, sockets};
 
 /// How long a member may take to end after SIGTERM.
-const STOP_LIMIT: Duration = Duration::from_secs(15);
+const STOP_LIMIT: Duration = Duration::from_secs(60);
+/// What etcd writes when somebody listens on its port.
+const PORT_TAKEN: &str = "address already in use";
 
 /// A member's process, running or not. Whoever drops it kills it before.
 #[derive(Debug)]
@@ -37,6 +39,14 @@ struct Running {
     frozen: bool,
 }
 
+impl Running {
+    fn lives(&self) -> bool {
+        // Only a look: its end stays to be waited for, and to be told.
+        let look = WaitIdOptions::EXITED | WaitIdOptions::NOHANG | WaitIdOptions::NOWAIT;
+        matches!(waitid(WaitId::Pid(Pid::from_child(&self.child)), look), Ok(None))
+    }
+}
+
 impl Process {
     pub(crate) fn new(name: String, binary: &Path, arguments: Vec<OsString>, log: PathBuf) -> Self {
         Self { name, binary: binary.into(), arguments, log, child: Mutex::new(None), pid: AtomicI32::new(0) }
@@ -45,7 +55,7 @@ impl Process {
     /// Starts the process, with the same arguments and log each time. To be called on the harness's thread.
     pub(crate) fn start(&self) -> Result<(), Error> {
         let mut slot = self.slot();
-        if slot.is_some() {
+        if slot.as_ref().is_some_and(Running::lives) {
             return Err(Error::Usage(format!("member {} runs already", self.name)));
         }
         let doing = || format!("could not start {}", self.binary.display());
@@ -60,6 +70,10 @@ impl Process {
         background::tie(&mut command);
         let child = command.spawn().doing(doing)?;
         self.pid.store(child.id().cast_signed(), Ordering::Release);
+        // Waits for the one before, should it have ended by itself: it lives no more.
+        if let Some(mut ended) = slot.take() {
+            let _ = ended.child.wait();
+        }
         *slot = Some(Running { child, frozen: false });
         Ok(())
     }
@@ -75,9 +89,31 @@ impl Process {
         Pid::from_raw(self.pid.load(Ordering::Acquire))
     }
 
+    /// Whether it runs: what has ended by itself does not, also while nobody has asked why.
+    pub(crate) fn runs(&self) -> bool {
+        self.slot().as_ref().is_some_and(Running::lives)
+    }
+
     /// Whether it runs and is not frozen.
     pub(crate) fn is_awake(&self) -> bool {
-        self.slot().as_ref().is_some_and(|running| !running.frozen)
+        self.slot().as_ref().is_some_and(|running| running.lives() && !running.frozen)
+    }
+
+    /// Whether it is this process that listens on all of these ports.
+    ///
+    /// # Errors
+    /// [`Error::Io`] where the kernel does not say.
+    pub(crate) fn listens_on(&self, ports: &[u16]) -> Result<bool, Error> {
+        // Under the lock, so that the pid stays that of our child.
+        let slot = self.slot();
+        let pid = slot.as_ref().and_then(|_| self.pid());
+        let found = sockets::of(&[pid]).doing(|| "could not read who listens on which port".into())?.concat();
+        Ok(ports.iter().all(|port| found.iter().any(|socket| socket.listens && socket.local == *port)))
+    }
+
+    /// Whether it said so when it started or ended.
+    pub(crate) fn met_a_taken_port(&self) -> bool {
+        read(&self.log).contains(PORT_TAKEN)
     }
 
     /// Why it does not run, where it ended by itself.
@@ -136,6 +172,9 @@ impl Process {
     }
 
     fn signal(&self, signal: Signal) -> Result<Pid, Error> {
+        if let Some(error) = self.end() {
+            return Err(error);
+        }
         let slot = self.slot();
         let Some(pid) = slot.as_ref().and_then(|_| self.pid()) else {
             return Err(Error::Usage(format!("member {} does not run", self.name)));
@@ -165,10 +204,15 @@ impl Process {
 pub(crate) fn excerpt(log: &Path) -> String {
     const FIRST: usize = 3;
     const LAST: usize = 20;
-    let text = fs::read(log).map(|bytes| String::from_utf8_lossy(&bytes).into_owned()).unwrap_or_default();
+    let text = read(log);
     let lines: Vec<_> = text.lines().collect();
     if lines.len() <= FIRST + LAST {
         return lines.join("\n");
     }
     format!("{}\n…\n{}", lines[..FIRST].join("\n"), lines[lines.len() - LAST..].join("\n"))
+}
+
+/// What a log says; nothing where it cannot be read.
+fn read(log: &Path) -> String {
+    fs::read(log).map(|bytes| String::from_utf8_lossy(&bytes).into_owned()).unwrap_or_default()
 }

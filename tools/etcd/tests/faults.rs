@@ -2,7 +2,7 @@
 
 use std::{process::Output, time::Duration};
 
-use leasehold_etcd::{Cluster, Version, on_every_version};
+use leasehold_etcd::{Cluster, Error, Version, on_every_version};
 use tokio::{
     io::{AsyncReadExt, AsyncWriteExt},
     net::TcpStream,
@@ -145,4 +145,30 @@ async fn a_stopped_member_starts_with_its_data() {
     reads(&cluster, 0, "kept").await;
     assert!(cluster.kill(1).is_err(), "there is no such member");
     assert!(cluster.cut_off(0).is_err(), "there is nobody to be cut off from");
+}
+
+#[tokio::test]
+async fn a_member_that_ended_by_itself_is_known_to_be_down_and_starts_anew() {
+    use rustix::process::{Pid, Signal, kill_process};
+    let cluster = Cluster::builder().start().await.expect("starts");
+    let pid = cluster.pid(0).expect("a member").expect("runs");
+    let pid = Pid::from_raw(pid.cast_signed()).expect("a process");
+    kill_process(pid, Signal::KILL).expect("it is our child");
+    let down = async || cluster.pid(0).expect("a member").is_none();
+    leasehold_etcd::eventually("it is known to be down", down).await;
+    let error = cluster.freeze(0).expect_err("there is nobody to freeze");
+    assert!(error.to_string().contains("signal: 9"), "{error}");
+    cluster.restart(0).await.expect("restarted");
+}
+
+#[tokio::test]
+async fn an_etcdctl_without_an_answer_shows_its_last_words_and_the_logs() {
+    let cluster = Cluster::builder().start().await.expect("starts");
+    cluster.freeze(0).expect("frozen");
+    let error = cluster.ctl(&["--command-timeout=1s", "get", "key"]).await.expect_err("nobody answers");
+    let text = error.to_string();
+    assert!(matches!(error, Error::Timeout(_)), "{text}");
+    for part in ["etcdctl --command-timeout=1s get key", "context deadline exceeded", "--- the log of etcd m0 ---"] {
+        assert!(text.contains(part), "{part} is not in {text}");
+    }
 }
