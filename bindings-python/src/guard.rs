@@ -149,7 +149,7 @@ impl Guard {
 
     fn lost(&self) -> Call {
         let guard = self.0.clone();
-        Call::new(move |sink| guard.core.lost(sink))
+        Call::new(move |sink| guard.core.ended(sink))
     }
 
     fn is_forked(&self) -> bool {

@@ -226,6 +226,14 @@ impl Client {
         Ok(())
     }
 
+    /// [`Client::close`] for threads without a runtime: blocks until it is done.
+    ///
+    /// # Errors
+    /// As [`Client::close`].
+    pub fn blocking_close(&self) -> Result<()> {
+        pollster::block_on(self.close())
+    }
+
     /// Sends one request through this client's connection and thread, as its locks do: what benchmarks compare them with.
     #[doc(hidden)]
     pub async fn raw_call(&self, request: Request) -> Result<Reply> {

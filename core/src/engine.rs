@@ -16,15 +16,17 @@ use std::{
 
 use futures_util::{StreamExt, stream::FuturesUnordered};
 use tokio::{
-    sync::{broadcast, mpsc, oneshot, watch},
+    runtime::Handle,
+    sync::{broadcast, mpsc, oneshot},
     time::Instant,
 };
 
 use crate::{
     client::{Client, SessionState},
-    clock::{self, Moment},
-    error::{Code, Error, LostReason, Result},
+    clock,
+    error::{Code, Error, Result},
     guard::Guard,
+    hold::{End, Fate, HoldState},
     hub::{Acquire, Action, Config, Hold, Hub, Input, RpcId, StreamId},
     queue::member::{SessionId, Ticket},
     store::{LeaseId, RenewalStream, Request, Store, WatchStream},
@@ -51,37 +53,6 @@ pub(crate) enum Command {
     Extend(Ticket, Duration, oneshot::Sender<Result<()>>),
     /// Release everything and end.
     Close(oneshot::Sender<()>),
-}
-
-/// What has become of a hold.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Fate {
-    /// It stands, as long as its deadline has not passed.
-    Held,
-    /// It is over; why is being found out.
-    Voided,
-    /// It is over, for this reason.
-    Lost(LostReason),
-}
-
-/// What a guard and the engine know about a hold.
-#[derive(Debug)]
-pub(crate) struct HoldState {
-    /// The deadline of its session, in nanoseconds of [`Moment`]; written by the engine alone.
-    pub(crate) deadline: Arc<AtomicU64>,
-    /// What has become of it.
-    pub(crate) fate: watch::Sender<Fate>,
-}
-
-impl HoldState {
-    /// What the engine has said about its end so far.
-    pub(crate) fn told_reason(&self) -> Option<LostReason> {
-        match *self.fate.borrow() {
-            Fate::Lost(reason) => Some(reason),
-            Fate::Voided => Some(LostReason::KeyDeleted),
-            Fate::Held => None,
-        }
-    }
 }
 
 /// An acquire that waits for its lock.
@@ -280,7 +251,7 @@ impl Engine {
             }
             Action::Voided(ticket) => self.seal(ticket, Fate::Voided),
             Action::Lost(ticket, reason) => {
-                self.seal(ticket, Fate::Lost(reason));
+                self.seal(ticket, Fate::Ended(End::Lost(reason)));
                 self.holds.remove(&ticket);
             }
             Action::Deadline(session, deadline) => {
@@ -307,7 +278,7 @@ impl Engine {
     /// Gives the guard to whoever waits for it; if nobody does any more, its drop releases it.
     fn hand_out(&mut self, ticket: Ticket, hold: Hold) {
         let deadline = self.deadline_of(hold.session);
-        let state = Arc::new(HoldState { deadline, fate: watch::Sender::new(Fate::Held) });
+        let state = Arc::new(HoldState::new(deadline, Handle::current()));
         if let Some(waiter) = self.waiters.remove(&ticket) {
             self.holds.insert(ticket, state.clone());
             let guard = Guard::new(waiter.client, waiter.name, ticket, hold, state);
@@ -317,7 +288,7 @@ impl Engine {
 
     fn seal(&mut self, ticket: Ticket, fate: Fate) {
         if let Some(hold) = self.holds.get(&ticket) {
-            hold.fate.send_replace(fate);
+            hold.advance(fate);
         }
     }
 
@@ -386,7 +357,7 @@ pub(crate) fn closed() -> Error {
     Error::new(Code::Closed, "the client is closed; open another one")
 }
 
-/// The present moment and whether `deadline` has not passed yet.
-pub(crate) fn is_before(deadline: &AtomicU64) -> bool {
-    clock::now() < Moment::from_nanos(deadline.load(Ordering::Acquire))
+/// The error of whoever was owed an answer by an engine that is gone.
+pub(crate) fn ended() -> Error {
+    Error::new(Code::Internal, "the engine of this client ended; please report it")
 }

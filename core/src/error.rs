@@ -1,6 +1,6 @@
 //! What can go wrong: one table of stable numbers and names, the same in every language.
 
-use std::fmt;
+use std::{fmt, sync::Arc};
 
 use crate::store::{ErrorKind, StoreError};
 
@@ -161,6 +161,7 @@ pub struct Error {
     code: Code,
     message: String,
     reason: Option<LostReason>,
+    source: Option<Arc<StoreError>>,
 }
 
 /// The result of an operation of leasehold.
@@ -169,7 +170,7 @@ pub type Result<T> = std::result::Result<T, Error>;
 impl Error {
     /// An error with `code` and a message for people.
     pub fn new(code: Code, message: impl Into<String>) -> Self {
-        Self { code, message: message.into(), reason: None }
+        Self { code, message: message.into(), reason: None, source: None }
     }
 
     /// The error of whoever uses a guard that was lost for `reason`.
@@ -178,7 +179,7 @@ impl Error {
             "the lock {name:?} was lost: {}; stop the work it protects, and let the fencing token refuse what is still on its way",
             reason.explanation()
         );
-        Self { code: Code::Lost, message, reason: Some(reason) }
+        Self { code: Code::Lost, message, reason: Some(reason), source: None }
     }
 
     /// The error of an operation that failed because the store did; `what` says what was tried.
@@ -194,12 +195,17 @@ impl Error {
             ErrorKind::Closed => Code::Closed,
             ErrorKind::LeaseNotFound | ErrorKind::LeaseExists | ErrorKind::Internal => Code::Internal,
         };
-        Self::new(code, format!("{what}: {error}"))
+        Self { source: Some(Arc::new(error.clone())), ..Self::new(code, format!("{what}: {error}")) }
     }
 
     /// The stable code.
     pub fn code(&self) -> Code {
         self.code
+    }
+
+    /// Whether this is [`Code::NotAcquired`]: the wait limit passed, or a try found the lock taken. Nothing is wrong then.
+    pub fn is_not_acquired(&self) -> bool {
+        self.code == Code::NotAcquired
     }
 
     /// The message for people, without the code.
@@ -219,4 +225,10 @@ impl fmt::Display for Error {
     }
 }
 
-impl std::error::Error for Error {}
+impl std::error::Error for Error {
+    /// What etcd, or the way to it, said, where the operation failed by that. The message of this error repeats it, because
+    /// most programs print no chain.
+    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
+        self.source.as_deref().map(|source| source as _)
+    }
+}

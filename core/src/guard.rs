@@ -3,6 +3,7 @@
 use std::{
     fmt,
     future::Future,
+    pin::pin,
     sync::{
         Arc,
         atomic::{AtomicBool, Ordering},
@@ -14,9 +15,10 @@ use tokio::sync::oneshot;
 
 use crate::{
     client::Client,
-    clock::{self, Moment},
-    engine::{Command, Fate, HoldState, is_before},
+    clock,
+    engine::Command,
     error::{Code, Error, LostReason, Result},
+    hold::{End, Fate, HoldState},
     hub::Hold,
     options::{MAX_TTL, MIN_TTL},
     process::{self, Process},
@@ -78,43 +80,63 @@ impl Guard {
     ///
     /// The lock can be lost the moment after. What must not happen twice needs the [token](Guard::token) at its receiver.
     pub fn is_held(&self) -> bool {
-        !self.is_forked()
-            && !self.is_released()
-            && *self.state.fate.borrow() == Fate::Held
-            && is_before(&self.state.deadline)
+        !self.is_forked() && !self.is_released() && self.state.is_held()
     }
 
     /// How long the lock is certainly still held if no renewal succeeds from now on; zero if it is lost.
     pub fn remaining(&self) -> Duration {
-        if self.is_held() {
-            clock::now().until(Moment::from_nanos(self.state.deadline.load(Ordering::Acquire)))
-        } else {
-            Duration::ZERO
-        }
+        if self.is_held() { clock::now().until(self.state.deadline()) } else { Duration::ZERO }
     }
 
-    /// Waits until the lock is lost and tells why. Never ends for a guard that is released in time.
+    /// Waits until the lock is lost and tells why. Never ends for a guard that is released in time; [`Guard::ended`] does.
     ///
-    /// The future is independent of the guard and of any runtime; give it to the task that must stop.
+    /// The future is independent of the guard; give it to the task that must stop. It has a timer of its own, so the end of
+    /// the deadline is told even if nothing else in this client works any more.
     ///
     /// # Cancel safety
     /// Dropping it has no effect.
     pub fn lost(&self) -> impl Future<Output = LostReason> + Send + 'static {
-        let is_forked = self.is_forked();
-        let state = self.state.clone();
+        let ended = self.ended();
         async move {
-            if is_forked {
-                return LostReason::Forked;
+            match ended.await {
+                End::Lost(reason) => reason,
+                End::Released => std::future::pending().await,
             }
-            let mut fate = state.fate.subscribe();
-            loop {
-                if let Fate::Lost(reason) = *fate.borrow_and_update() {
-                    return reason;
-                }
-                if fate.changed().await.is_err() {
-                    return std::future::pending().await; // `state` keeps the channel open
-                }
-            }
+        }
+    }
+
+    /// Waits until the hold is over, and tells whether it was released or lost. Always ends, once the guard is released,
+    /// dropped or lost, or its client is closed. A release that finds the lock lost is a loss.
+    ///
+    /// Like [`Guard::lost`], the future is independent of the guard.
+    ///
+    /// # Cancel safety
+    /// Dropping it has no effect.
+    pub fn ended(&self) -> impl Future<Output = End> + Send + 'static {
+        let (is_forked, state) = (self.is_forked(), self.state.clone());
+        async move { if is_forked { End::Lost(LostReason::Forked) } else { state.ended().await } }
+    }
+
+    /// Runs `work` while the lock is held: what it brings, or an error, with `work` dropped where it is, as soon as the lock is
+    /// lost or released. The guard is still to be released afterwards.
+    ///
+    /// Work that ends at the same moment as the hold counts as stopped.
+    ///
+    /// # Errors
+    /// [`Code::Lost`] if the lock was lost first, [`Code::NotHeld`] if it was released, [`Code::Forked`] in a forked child.
+    ///
+    /// # Cancel safety
+    /// Dropping the future drops `work`. The lock stays held.
+    pub async fn run<F: Future>(&self, work: F) -> Result<F::Output> {
+        self.check_held()?;
+        let (ended, mut work) = (pin!(self.ended()), pin!(work));
+        tokio::select! {
+            biased;
+            end = ended => Err(match end {
+                End::Lost(reason) => Error::lost(&self.name, reason),
+                End::Released => self.released(),
+            }),
+            output = &mut work => Ok(output),
         }
     }
 
@@ -133,6 +155,14 @@ impl Guard {
         released.await.unwrap_or_else(|_| Err(Error::lost(&self.name, LostReason::ClientClosed)))
     }
 
+    /// [`Guard::release`] for threads without a runtime: blocks until etcd has confirmed.
+    ///
+    /// # Errors
+    /// As [`Guard::release`].
+    pub fn blocking_release(self) -> Result<()> {
+        pollster::block_on(self.release())
+    }
+
     /// [`Guard::release`] for owners who share the guard, as the bindings of other languages do: whoever comes second is told
     /// [`Code::NotHeld`]. `answer` is told once, as a rule on the thread that renews leases: it must neither block nor panic.
     #[doc(hidden)]
@@ -147,14 +177,25 @@ impl Guard {
             self.client.send(Command::Release(self.ticket, None));
             return answer(Err(error));
         }
+        self.leave(answer);
+    }
+
+    /// Gives the hold back, and notes how it ended before `answer` is told.
+    fn leave(&self, answer: impl FnOnce(Result<()>) + Send + 'static) {
+        self.state.advance(Fate::Leaving);
         let (name, state) = (self.name.clone(), self.state.clone());
-        let answer = move |result: Result<()>| match result {
-            Err(error) if error.code() == Code::NotHeld => {
-                answer(Err(Error::lost(&name, state.told_reason().unwrap_or(LostReason::Expired))));
-            }
-            result => answer(result),
+        let end = move |result: Result<()>| {
+            let result = match result {
+                Err(error) if error.code() == Code::NotHeld => {
+                    Err(Error::lost(&name, state.told_loss().unwrap_or(LostReason::Expired)))
+                }
+                result => result,
+            };
+            let loss = result.as_ref().err().and_then(Error::reason);
+            state.advance(Fate::Ended(loss.map_or(End::Released, End::Lost)));
+            answer(result);
         };
-        self.client.send(Command::Release(self.ticket, Some(Box::new(answer))));
+        self.client.send(Command::Release(self.ticket, Some(Box::new(end))));
     }
 
     /// Makes the hold last at least `span` from now, and waits for etcd's word on it.
@@ -236,8 +277,8 @@ impl Guard {
         if self.is_forked() {
             return Some(LostReason::Forked);
         }
-        let is_expired = || !self.is_released() && !is_before(&self.state.deadline);
-        self.state.told_reason().or_else(|| is_expired().then_some(LostReason::Expired))
+        let is_expired = || !self.is_released() && clock::now() >= self.state.deadline();
+        self.state.told_loss().or_else(|| is_expired().then_some(LostReason::Expired))
     }
 
     fn released(&self) -> Error {
@@ -254,7 +295,7 @@ impl Guard {
     }
 
     fn loss(&self) -> Option<Error> {
-        self.state.told_reason().map(|reason| Error::lost(&self.name, reason))
+        self.state.told_loss().map(|reason| Error::lost(&self.name, reason))
     }
 
     /// The deadline has passed, and the engine has not come round to saying so.
@@ -267,7 +308,7 @@ impl Drop for Guard {
     fn drop(&mut self) {
         if !self.is_forked() && !self.is_released.swap(true, Ordering::AcqRel) {
             // If the client is closed, its keys are gone already.
-            self.client.send(Command::Release(self.ticket, None));
+            self.leave(|_| {});
         }
     }
 }

@@ -10,19 +10,93 @@
 //! # }
 //! ```
 //!
-//! [`Client`] makes [`Lock`]s, a lock gives a [`Guard`], and the guard is the proof that its owner holds the lock. What that
-//! proof is worth, and what only a fencing token can add, is told in `docs/guarantees.md`.
+//! [`Client`] makes [`Lock`]s, a lock gives a [`Guard`], and the guard is the proof that its owner holds the lock: not a
+//! thread, not a task. Building needs `protoc` (Debian: `protobuf-compiler` and `libprotobuf-dev`); the crate runs on Linux.
 //!
-//! The modules below are the inside: state machines without I/O ([`session`], [`queue`], [`cleaner`], wired together in
-//! [`hub`]) and the [`store`]s they speak to. They are public for the project's own simulator, search and tests, and may
-//! change with every version.
+//! # What a lock gives, and what it cannot give
+//!
+//! - **One owner at a time**, as far as etcd and the clocks can tell. Owners take turns in the order in which they queued,
+//!   across processes, languages and hosts, together with `etcdctl lock` and Go's `concurrency.Mutex`.
+//! - **A crash frees the lock** after its TTL (15 s unless told otherwise), a lost connection does not lose it: leases are
+//!   renewed by a thread of our own, over several endpoints, whatever the program does with its threads and runtimes.
+//! - **A loss is told.** A process that was frozen for longer than the TTL sees [`Guard::is_held`] answer `false` at its first
+//!   call, and [`Guard::lost`], [`Guard::ended`] and [`Guard::run`] stop work that runs meanwhile.
+//! - **It cannot stop a write that is on its way** when the lock is lost: no lock with a lease can. That takes a *fencing
+//!   token*: [`Guard::token`] grows with every owner of a name. Send it along with each write and let the receiver refuse a
+//!   smaller one than it has seen; for what you write into etcd itself, [`Guard::put`] and [`Guard::txn`] do that.
+//!
+//! # Acquire, in your way
+//!
+//! ```
+//! # use std::time::Duration;
+//! # #[tokio::main] async fn main() -> Result<(), Box<dyn std::error::Error>> {
+//! # let client = leasehold::Client::new("memory://acquire")?;
+//! let lock = client.lock("/orders/42");
+//! let guard = lock.acquire().await?;                                 // as long as it takes
+//! guard.release().await?;
+//! let guard = lock.acquire_within(Duration::from_secs(5)).await?;    // NOT_ACQUIRED after 5 s
+//! drop(guard);                                                       // released in the background
+//! if let Some(guard) = lock.try_acquire().await? {                   // does not wait
+//!     guard.release().await?;
+//! }
+//! let acquiring = tokio::spawn(lock.acquire());                      // the future owns what it needs
+//! acquiring.await??.release().await?;
+//! # Ok(()) }
+//! ```
+//!
+//! Dropping such a future is safe at any time: the key is withdrawn in the background, and a lock that was won at that moment
+//! is released. Threads without a runtime block:
+//!
+//! ```
+//! # fn main() -> leasehold::Result<()> {
+//! # let client = leasehold::Client::new("memory://blocking")?;
+//! let guard = client.lock("/orders/42").blocking_acquire()?;
+//! guard.blocking_release()?;
+//! client.blocking_close()
+//! # }
+//! ```
+//!
+//! # Stop in time
+//!
+//! [`Guard::run`] runs work that must not go on without the lock:
+//!
+//! ```
+//! # async fn migrate() {}
+//! # #[tokio::main] async fn main() -> Result<(), Box<dyn std::error::Error>> {
+//! # let client = leasehold::Client::new("memory://run")?;
+//! let guard = client.lock("/jobs/migration").acquire().await?;
+//! guard.run(migrate()).await?; // LOST, and the work is dropped, as soon as the lock is
+//! guard.release().await?;      // LOST if it was lost before
+//! # Ok(()) }
+//! ```
+//!
+//! [`Client::on_state`] warns before it comes to that: a session is [`Suspect`](SessionState::Suspect) while a renewal is
+//! overdue.
+//!
+//! # Errors
+//!
+//! Every error has a [`Code`], stable and the same in all languages that leasehold speaks, and a message that says what to do.
+//! What to expect: [`Code::NotAcquired`] where somebody else has the lock, [`Code::Lost`] where it was ours,
+//! [`Code::Unavailable`] and [`Code::DeadlineExceeded`] where etcd cannot be reached or does not answer.
+//!
+//! # Test your program
+//!
+//! A client of `memory://name` has an etcd inside the process, with all that the real one does: queues, leases, losses.
+//! [`Lock::force_release`] takes a lock away from its owner, to see what the program does then.
+//!
+//! # The inside
+//!
+//! The modules below are state machines without I/O and the stores they speak to. They are public for the project's own
+//! simulator, search and tests, and may change with every version.
 
 mod client;
 mod contender;
 mod engine;
 mod error;
 mod guard;
+mod hold;
 mod lock;
+
 mod options;
 mod watch;
 
@@ -47,5 +121,7 @@ pub use client::{Client, SessionState, StateEvents};
 pub use contender::Contender;
 pub use error::{Code, Error, LostReason, Result};
 pub use guard::{Committed, Guard, GuardedTxn};
+pub use hold::End;
 pub use lock::{Acquiring, Lock};
+
 pub use options::ClientOptions;

@@ -7,7 +7,7 @@ use tokio::sync::oneshot;
 use crate::{
     client::Client,
     contender::{self, Contender},
-    engine::Command,
+    engine::{self, Command},
     error::{Code, Error, Result},
     guard::Guard,
     hub::Acquire,
@@ -78,8 +78,8 @@ impl Lock {
     /// # Cancel safety
     /// Dropping the future gives up the place in the queue: the key is withdrawn in the background, and a lock that was won at
     /// the same moment is released. No request is abandoned half-way.
-    pub async fn acquire(&self) -> Result<Guard> {
-        self.request(None).await
+    pub fn acquire(&self) -> impl Future<Output = Result<Guard>> + Send + 'static {
+        self.request(None)
     }
 
     /// Waits for the lock for at most `limit`; a `limit` of zero is a try.
@@ -91,8 +91,8 @@ impl Lock {
     ///
     /// # Cancel safety
     /// As [`Lock::acquire`].
-    pub async fn acquire_within(&self, limit: Duration) -> Result<Guard> {
-        self.request(Some(limit)).await
+    pub fn acquire_within(&self, limit: Duration) -> impl Future<Output = Result<Guard>> + Send + 'static {
+        self.request(Some(limit))
     }
 
     /// Starts what [`Lock::acquire`] or, with a `limit`, [`Lock::acquire_within`] waits for. `answer` is told once what came of
@@ -122,12 +122,40 @@ impl Lock {
     ///
     /// # Cancel safety
     /// As [`Lock::acquire`].
-    pub async fn try_acquire(&self) -> Result<Option<Guard>> {
-        match self.request(Some(Duration::ZERO)).await {
-            Ok(guard) => Ok(Some(guard)),
-            Err(error) if error.code() == Code::NotAcquired => Ok(None),
-            Err(error) => Err(error),
+    pub fn try_acquire(&self) -> impl Future<Output = Result<Option<Guard>>> + Send + 'static {
+        let tried = self.request(Some(Duration::ZERO));
+        async move {
+            match tried.await {
+                Ok(guard) => Ok(Some(guard)),
+                Err(error) if error.is_not_acquired() => Ok(None),
+                Err(error) => Err(error),
+            }
         }
+    }
+
+    /// [`Lock::acquire`] for programs, threads and functions that are not asynchronous: blocks the thread until the lock is
+    /// ours. Needs no runtime. In a task it would block the thread of other tasks, though never the renewal of leases.
+    ///
+    /// # Errors
+    /// As [`Lock::acquire`].
+    pub fn blocking_acquire(&self) -> Result<Guard> {
+        pollster::block_on(self.acquire())
+    }
+
+    /// [`Lock::acquire_within`], blocking as [`Lock::blocking_acquire`] does.
+    ///
+    /// # Errors
+    /// As [`Lock::acquire_within`].
+    pub fn blocking_acquire_within(&self, limit: Duration) -> Result<Guard> {
+        pollster::block_on(self.acquire_within(limit))
+    }
+
+    /// [`Lock::try_acquire`], blocking as [`Lock::blocking_acquire`] does.
+    ///
+    /// # Errors
+    /// As [`Lock::try_acquire`].
+    pub fn blocking_try_acquire(&self) -> Result<Option<Guard>> {
+        pollster::block_on(self.try_acquire())
     }
 
     /// Everybody in the queue, the holder first, foreign clients included.
@@ -192,14 +220,18 @@ impl Lock {
         })
     }
 
-    async fn request(&self, limit: Option<Duration>) -> Result<Guard> {
-        let (answer, acquired) = oneshot::channel();
-        // A guard that comes when nobody waits for it any more is released by its drop.
-        let acquiring = self.acquire_then(limit, move |result| drop(answer.send(result)));
-        let mut cancel = CancelOnDrop { acquiring, is_answered: false };
-        let result = acquired.await;
-        cancel.is_answered = true;
-        result.unwrap_or_else(|_| Err(Error::new(Code::Internal, "the engine of this client ended; please report it")))
+    /// An acquire that begins when it is first polled, and owns what it needs.
+    fn request(&self, limit: Option<Duration>) -> impl Future<Output = Result<Guard>> + Send + 'static {
+        let lock = self.clone();
+        async move {
+            let (answer, acquired) = oneshot::channel();
+            // A guard that comes when nobody waits for it any more is released by its drop.
+            let acquiring = lock.acquire_then(limit, move |result| drop(answer.send(result)));
+            let mut cancel = CancelOnDrop { acquiring, is_answered: false };
+            let result = acquired.await;
+            cancel.is_answered = true;
+            result.unwrap_or_else(|_| Err(engine::ended()))
+        }
     }
 }
 

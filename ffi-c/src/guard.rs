@@ -201,5 +201,5 @@ pub unsafe extern "C" fn lh_guard_on_lost(
     error: *mut lh_error,
 ) -> i32 {
     // SAFETY: the caller promises what the header asks for.
-    unsafe { later(Then::new(on_loop, callback, user_data, op), error, || guard.ready(Guard::lost)) }
+    unsafe { later(Then::new(on_loop, callback, user_data, op), error, || guard.ready(Guard::ended)) }
 }

@@ -219,7 +219,7 @@ entries! {
 operations! {
     /// Waits for the end of the hold.
     fn guard_lost<'local>(_env, sink, guard: jlong) {
-        guard_of(guard)?.lost(sink)
+        guard_of(guard)?.ended(sink)
     }
 
     /// Releases the lock, and frees the guard.

@@ -215,5 +215,5 @@ pub fn guard_txn(tag: f64, #[napi(ts_arg_type = "object")] handle: Passed, steps
 /// Brings the reason of a loss, or nothing if it is released before.
 #[napi]
 pub fn guard_lost(tag: f64, #[napi(ts_arg_type = "object")] handle: Passed) -> Result<f64> {
-    enter(|| Ok(as_number(handle.guard.lost(handle.shared.sink(tag)).0)))
+    enter(|| Ok(as_number(handle.guard.ended(handle.shared.sink(tag)).0)))
 }

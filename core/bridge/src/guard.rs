@@ -2,8 +2,7 @@
 
 use std::{sync::Arc, time::Duration};
 
-use leasehold::{Code, LostReason};
-use tokio::sync::watch;
+use leasehold::{End, LostReason};
 
 use crate::{
     client::Client,
@@ -20,56 +19,11 @@ use crate::{
 /// forgot there is [`Guard::abandon`].
 #[derive(Debug)]
 pub struct Guard {
-    hold: OfProcess<Arc<Hold>>,
+    /// Shared by its operations: whichever is the last to need it releases the lock, if nothing else has.
+    core: OfProcess<Arc<leasehold::Guard>>,
     /// Its host may have let go of it; what closes all clients must find it.
     _client: Option<Arc<Client>>,
     _counted: Counted,
-}
-
-/// What the operations of a guard share. Whichever is the last to need it releases the lock, if nothing else has.
-#[derive(Debug)]
-struct Hold {
-    core: leasehold::Guard,
-    /// How it ended, for those who wait for that.
-    end: watch::Sender<Option<End>>,
-}
-
-/// How a hold ended.
-#[derive(Clone, Copy, Debug)]
-enum End {
-    Released,
-    Lost(LostReason),
-}
-
-impl Hold {
-    /// Says how it ended; the first word counts.
-    fn end(&self, how: End) {
-        self.end.send_if_modified(|end| {
-            let is_first = end.is_none();
-            end.get_or_insert(how);
-            is_first
-        });
-    }
-
-    /// Waits for its end. Does not keep the hold.
-    fn ended(&self) -> impl Future<Output = End> + Send + 'static {
-        let (lost, mut end) = (self.core.lost(), self.end.subscribe());
-        let end = async move { end.wait_for(Option::is_some).await.ok().and_then(|end| *end) };
-        async move {
-            tokio::select! {
-                biased;
-                reason = lost => End::Lost(reason),
-                // Its sender says how before it is dropped.
-                end = end => end.unwrap_or(End::Released),
-            }
-        }
-    }
-}
-
-impl Drop for Hold {
-    fn drop(&mut self) {
-        self.end(self.core.loss_reason().map_or(End::Released, End::Lost));
-    }
 }
 
 /// One operation of a guarded transaction. Keys stand below the client's namespace.
@@ -96,105 +50,94 @@ pub enum TxnOp {
 
 impl Guard {
     pub(crate) fn new(core: leasehold::Guard, client: Option<Arc<Client>>) -> Self {
-        let hold = Arc::new(Hold { core, end: watch::Sender::new(None) });
-        Self { hold: OfProcess::new(hold), _client: client, _counted: Counted::new(&live::GUARDS) }
+        Self { core: OfProcess::new(Arc::new(core)), _client: client, _counted: Counted::new(&live::GUARDS) }
     }
 
     /// The name of the lock.
     pub fn name(&self) -> &str {
-        self.hold.core.name()
+        self.core.name()
     }
 
     /// The fencing token.
     pub fn token(&self) -> i64 {
-        self.hold.core.token()
+        self.core.token()
     }
 
     /// Tells holds apart that share a token; 0 for this kind of lock.
     pub fn sequence(&self) -> u64 {
-        self.hold.core.sequence()
+        self.core.sequence()
     }
 
     /// The key in etcd, namespace included.
     pub fn key(&self) -> String {
-        self.hold.core.key()
+        self.core.key()
     }
 
     /// The lease, in lower-case hexadecimal.
     pub fn lease(&self) -> String {
-        self.hold.core.lease()
+        self.core.lease()
     }
 
     /// Whether the lock is certainly still held. Asks nobody.
     pub fn is_held(&self) -> bool {
-        self.hold.core.is_held()
+        self.core.is_held()
     }
 
     /// Whether it was released.
     pub fn is_released(&self) -> bool {
-        self.hold.core.is_released()
+        self.core.is_released()
     }
 
     /// How long it is certainly still held if no renewal succeeds from now on.
     pub fn remaining(&self) -> Duration {
-        self.hold.core.remaining()
+        self.core.remaining()
     }
 
     /// Why the lock is not held any more; `None` while it is, and if it was released in time. Asks nobody.
     pub fn loss_reason(&self) -> Option<LostReason> {
-        self.hold.core.loss_reason()
+        self.core.loss_reason()
     }
 
     /// Releases the lock. Whoever comes second is told [`Code::NotHeld`]. Cancelled, it goes on in the background.
     pub fn release(&self, cancel: Option<&Cancel>, sink: Sink) -> OpId {
-        let hold = self.hold();
-        let released = hold.clone();
+        let core = self.core();
         operation::start_release(sink, cancel, |pending| {
-            hold.core.release_then(move |result| {
-                panics::contain(|| {
-                    match &result {
-                        // Another release tells how it ended; or it is the parent's.
-                        Err(error) if matches!(error.code(), Code::NotHeld | Code::Forked) => {}
-                        // A loss that the release finds is told as one.
-                        Err(error) if error.code() == Code::Lost => {
-                            released.end(error.reason().map_or(End::Released, End::Lost));
-                        }
-                        _ => released.end(End::Released),
-                    }
-                    pending.complete(result.map(|()| Outcome::Done));
-                });
+            core.release_then(move |result| {
+                panics::contain(|| pending.complete(result.map(|()| Outcome::Done)));
             });
         })
     }
 
     /// Makes the hold last at least `span` from now.
     pub fn extend(&self, span: Duration, cancel: Option<&Cancel>, sink: Sink) -> OpId {
-        let hold = self.hold();
+        let core = self.core();
         operation::start(sink, cancel, |stop| async move {
-            stop.or(hold.core.extend(span)).await?;
+            stop.or(core.extend(span)).await?;
             Ok(Outcome::Done)
         })
     }
 
     /// Writes `value` under `key` if the lock is still held; brings [`Outcome::Revision`].
     pub fn put(&self, key: Vec<u8>, value: Vec<u8>, cancel: Option<&Cancel>, sink: Sink) -> OpId {
-        let hold = self.hold();
-        operation::start(sink, cancel, |stop| async move {
-            Ok(Outcome::Revision(stop.or(hold.core.put(key, value)).await?))
-        })
+        let core = self.core();
+        operation::start(
+            sink,
+            cancel,
+            |stop| async move { Ok(Outcome::Revision(stop.or(core.put(key, value)).await?)) },
+        )
     }
 
     /// Deletes `key` if the lock is still held; brings [`Outcome::Flag`], whether it existed.
     pub fn delete(&self, key: Vec<u8>, cancel: Option<&Cancel>, sink: Sink) -> OpId {
-        let hold = self.hold();
-        operation::start(sink, cancel, |stop| async move { Ok(Outcome::Flag(stop.or(hold.core.delete(key)).await?)) })
+        let core = self.core();
+        operation::start(sink, cancel, |stop| async move { Ok(Outcome::Flag(stop.or(core.delete(key)).await?)) })
     }
 
     /// Reads and writes in one transaction if the lock is still held; brings [`Outcome::Committed`].
     pub fn txn(&self, ops: Vec<TxnOp>, cancel: Option<&Cancel>, sink: Sink) -> OpId {
-        let hold = self.hold();
+        let core = self.core();
         operation::start(sink, cancel, |stop| async move {
-            let txn = ops.into_iter().fold(hold.core.txn(), |txn, op| match op {
+            let txn = ops.into_iter().fold(core.txn(), |txn, op| match op {
                 TxnOp::Put { key, value } => txn.put(key, value),
                 TxnOp::Delete { key } => txn.delete(key),
                 TxnOp::Get { key } => txn.get(key),
@@ -204,15 +147,14 @@ impl Guard {
     }
 
     /// Waits for the end of the hold: brings [`Outcome::Lost`], or [`Outcome::Released`].
-    pub fn lost(&self, sink: Sink) -> OpId {
+    pub fn ended(&self, sink: Sink) -> OpId {
         // In a forked child nothing of the parent's is waited for.
-        let ended = self.hold.is_ours().then(|| self.hold.ended());
+        let ended = self.core.is_ours().then(|| self.core.ended());
         operation::start(sink, None, |stop| async move {
             let Some(ended) = ended else { return Ok(Outcome::Lost(LostReason::Forked)) };
-            let end = stop.or(async { Ok(ended.await) }).await?;
-            Ok(match end {
+            Ok(match stop.or(async { Ok(ended.await) }).await? {
                 End::Lost(reason) => Outcome::Lost(reason),
-                End::Released => Outcome::Released,
+                _ => Outcome::Released,
             })
         })
     }
@@ -223,7 +165,7 @@ impl Guard {
         std::mem::forget(self);
     }
 
-    fn hold(&self) -> Arc<Hold> {
-        Arc::clone(&self.hold)
+    fn core(&self) -> Arc<leasehold::Guard> {
+        Arc::clone(&self.core)
     }
 }

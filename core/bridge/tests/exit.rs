@@ -23,7 +23,7 @@ fn exiting_with_operations_pending_is_quiet() {
             let sink = queue.sink(tag);
             match tag % 5 {
                 0 => client.on_state(sink),
-                1 => guard.lost(sink),
+                1 => guard.ended(sink),
                 2 => testing::never(None, sink),
                 3 => client.ping(None, sink),
                 _ => client.acquire(guard.name(), &AcquireOptions::default(), None, sink),

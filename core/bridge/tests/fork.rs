@@ -27,7 +27,7 @@ fn a_child_uses_the_client_and_leaves_its_parents_guard_alone() {
         let waiting = client.acquire(NAME, &AcquireOptions::default(), Some(&cancel), queue.sink(1));
         client.on_state(queue.sink(2));
         let lost = Waiter::new();
-        handles::get::<Guard>(guard).expect("ours").lost(lost.sink());
+        handles::get::<Guard>(guard).expect("ours").ended(lost.sink());
         client.acquire(NAME, &AcquireOptions::default(), Some(&cancel), waiter.sink());
 
         let quiet = Queue::with_fd().expect("a descriptor");
@@ -36,7 +36,7 @@ fn a_child_uses_the_client_and_leaves_its_parents_guard_alone() {
             let guard = handles::remove::<Guard>(guard).expect("the handle is known here, too");
             assert!(!guard.is_held() && guard.remaining().is_zero());
             assert_eq!(guard.loss_reason(), Some(LostReason::Forked));
-            assert!(matches!(outcome(|sink| guard.lost(sink)), Ok(Outcome::Lost(LostReason::Forked))));
+            assert!(matches!(outcome(|sink| guard.ended(sink)), Ok(Outcome::Lost(LostReason::Forked))));
             for refused in [
                 outcome(|sink| guard.release(None, sink)),
                 outcome(|sink| guard.extend(Duration::from_secs(5), None, sink)),

@@ -43,7 +43,7 @@ fn closing_completes_each_of_a_hundred_operations_once() {
             let sink = queue.sink(tag);
             match tag % 5 {
                 0 => client.on_state(sink),
-                1 => guard.lost(sink),
+                1 => guard.ended(sink),
                 2 => guard.put(b"/data/x".to_vec(), b"1".to_vec(), None, sink),
                 3 => client.queue(NAME, None, sink),
                 _ => client.acquire(NAME, &AcquireOptions::default(), None, sink),

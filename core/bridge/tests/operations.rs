@@ -185,12 +185,12 @@ fn a_second_release_is_told_so() {
     let client = client("twice");
     let guard = acquire(&client, NAME, None).unwrap();
     let lost = Waiter::new();
-    guard.lost(lost.sink());
+    guard.ended(lost.sink());
     outcome(|sink| guard.release(None, sink)).unwrap();
     assert!(matches!(lost.wait(), Ok(Outcome::Released)));
     assert!(!guard.is_held() && guard.loss_reason().is_none());
     assert_eq!(outcome(|sink| guard.release(None, sink)).unwrap_err().code(), Code::NotHeld);
-    assert!(matches!(outcome(|sink| guard.lost(sink)), Ok(Outcome::Released)), "also for one who asks late");
+    assert!(matches!(outcome(|sink| guard.ended(sink)), Ok(Outcome::Released)), "also for one who asks late");
 }
 
 #[test]
@@ -199,7 +199,7 @@ fn a_loss_that_a_release_finds_is_told_as_a_loss() {
         let client = client(&format!("lost-{round}"));
         let guard = acquire(&client, NAME, None).unwrap();
         let lost = Waiter::new();
-        guard.lost(lost.sink());
+        guard.ended(lost.sink());
         outcome(|sink| client.force_release(NAME, guard.token(), None, sink)).unwrap();
         // It has noticed, is about to, or finds out by the release.
         let release = outcome(|sink| guard.release(None, sink));
@@ -217,7 +217,7 @@ fn a_guard_freed_after_its_loss_was_lost() {
         (0..100).map(|number| acquire(&client, &format!("/lock/{number}"), None).unwrap()).collect();
     let ends: Vec<Waiter> = guards.iter().map(|_| Waiter::new()).collect();
     for (guard, end) in guards.iter().zip(&ends) {
-        guard.lost(end.sink());
+        guard.ended(end.sink());
     }
     for guard in &guards {
         outcome(|sink| client.force_release(guard.name(), guard.token(), None, sink)).unwrap();
@@ -238,7 +238,7 @@ fn a_guard_freed_during_a_call_lasts_until_the_call_is_over() {
     for _ in 0..50 {
         let guard = acquire(&client, NAME, None).expect("free again");
         let (put, lost) = (Waiter::new(), Waiter::new());
-        guard.lost(lost.sink());
+        guard.ended(lost.sink());
         guard.put(b"x".to_vec(), b"1".to_vec(), None, put.sink());
         drop(guard);
         assert!(matches!(put.wait(), Ok(Outcome::Revision(_))), "written while it was held");
@@ -253,7 +253,7 @@ fn closing_ends_what_listens_after_its_last_word() {
     client.on_state(queue.sink(1));
     let guard = acquire(&client, NAME, None).unwrap();
     let lost = Waiter::new();
-    guard.lost(lost.sink());
+    guard.ended(lost.sink());
     close(&client);
     assert!(matches!(lost.wait(), Ok(Outcome::Lost(LostReason::ClientClosed))));
     let mut last = None;
@@ -266,7 +266,7 @@ fn closing_ends_what_listens_after_its_last_word() {
     assert!(matches!(last, Some(Outcome::State(SessionState::Lost(LostReason::ClientClosed)))), "{last:?}");
     // Late subscribers are told at once.
     assert!(matches!(outcome(|sink| client.on_state(sink)), Ok(Outcome::Done)));
-    assert!(matches!(outcome(|sink| guard.lost(sink)), Ok(Outcome::Lost(LostReason::ClientClosed))));
+    assert!(matches!(outcome(|sink| guard.ended(sink)), Ok(Outcome::Lost(LostReason::ClientClosed))));
     assert_eq!(acquire(&client, NAME, None).unwrap_err().code(), Code::Closed);
 }
 
@@ -275,7 +275,7 @@ fn a_subscription_can_be_cancelled() {
     let client = client("unsubscribe");
     let guard = acquire(&client, NAME, None).unwrap();
     let queue = Queue::new();
-    for id in [client.on_state(queue.sink(1)), guard.lost(queue.sink(1)), testing::never(None, queue.sink(1))] {
+    for id in [client.on_state(queue.sink(1)), guard.ended(queue.sink(1)), testing::never(None, queue.sink(1))] {
         assert!(operation::cancel(id));
         let completion = next(&queue);
         assert!(completion.is_last);

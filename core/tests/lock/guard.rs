@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use leasehold::{Code, LostReason};
+use leasehold::{Code, End, LostReason};
 use leasehold_etcd::eventually;
 use tokio::time::timeout;
 
@@ -61,4 +61,91 @@ async fn a_dropped_guard_releases_in_the_background_and_is_not_lost() {
     eventually("its key is gone", || async { cluster.keys("").await.unwrap().is_empty() }).await;
     soon(client.lock("/lock/a").acquire()).await.unwrap().release().await.unwrap();
     assert!(timeout(Duration::from_millis(200), lost).await.is_err(), "a release is no loss");
+}
+
+/// Seen to fail with a release that does not say how the hold ended.
+#[tokio::test]
+async fn an_end_always_comes_and_tells_release_from_loss() {
+    let cluster = etcd().await;
+    let client = client(&cluster);
+    let lock = client.lock("/lock/a");
+    let released = lock.acquire().await.unwrap();
+    let ends = [released.ended(), released.ended()];
+    released.release().await.unwrap();
+    for end in ends {
+        assert_eq!(soon(end).await, End::Released);
+    }
+    let dropped = lock.acquire().await.unwrap();
+    let end = dropped.ended();
+    drop(dropped);
+    assert_eq!(soon(end).await, End::Released);
+    let robbed = lock.acquire().await.unwrap();
+    let end = robbed.ended();
+    lock.force_release(robbed.token()).await.unwrap();
+    // A young hold is not watched: the release finds it.
+    assert_eq!(robbed.release().await.unwrap_err().code(), Code::Lost);
+    assert_eq!(soon(end).await, End::Lost(LostReason::KeyDeleted));
+    let open = lock.acquire().await.unwrap();
+    let end = open.ended();
+    client.close().await.unwrap();
+    assert_eq!(soon(end).await, End::Lost(LostReason::ClientClosed));
+    assert_eq!(soon(open.ended()).await, End::Lost(LostReason::ClientClosed), "also for one who asks late");
+}
+
+/// Seen to fail with a `run` that only looks at the end of the work.
+#[tokio::test]
+async fn work_stops_when_its_lock_is_lost() {
+    let cluster = etcd().await;
+    let client = client(&cluster);
+    let lock = client.lock("/lock/a");
+    let guard = lock.acquire().await.unwrap();
+    assert_eq!(guard.run(async { 7 }).await.unwrap(), 7);
+    let (stopped, mut is_dropped) = tokio::sync::oneshot::channel::<()>();
+    let work = async {
+        let _stopped = stopped;
+        lock.force_release(guard.token()).await.unwrap();
+        std::future::pending::<()>().await;
+    };
+    let error = soon(guard.run(work)).await.unwrap_err();
+    assert_eq!((error.code(), error.reason()), (Code::Lost, Some(LostReason::KeyDeleted)), "{error}");
+    assert!(is_dropped.try_recv().is_err_and(|error| error == tokio::sync::oneshot::error::TryRecvError::Closed));
+    let begun = std::cell::Cell::new(false);
+    assert_eq!(guard.run(async { begun.set(true) }).await.unwrap_err().code(), Code::Lost);
+    assert!(!begun.get(), "work without the lock");
+    assert_eq!(guard.release().await.unwrap_err().code(), Code::Lost);
+}
+
+/// Seen to fail with futures that borrow the lock: this does not compile then.
+#[tokio::test]
+async fn an_acquire_owns_what_it_needs_and_is_withdrawn_when_dropped() {
+    let cluster = etcd().await;
+    let client = client(&cluster);
+    let guard = tokio::spawn(client.lock("/lock/a").acquire()).await.unwrap().unwrap();
+    let waiting = tokio::spawn(client.lock("/lock/a").acquire());
+    let queue = client.lock("/lock/a");
+    eventually("it waits", || async { queue.queue().await.unwrap().len() == 2 }).await;
+    waiting.abort();
+    eventually("its key is withdrawn", || async { queue.queue().await.unwrap().len() == 1 }).await;
+    assert!(client.lock("/lock/a").try_acquire().await.unwrap().is_none());
+    guard.release().await.unwrap();
+}
+
+/// Seen to fail with a blocking form that needs a runtime.
+#[test]
+fn threads_without_a_runtime_block() {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+    let cluster = runtime.block_on(etcd());
+    let client = client(&cluster);
+    let lock = client.lock("/lock/a");
+    let first = lock.blocking_acquire().unwrap();
+    assert!(lock.blocking_try_acquire().unwrap().is_none());
+    assert!(lock.blocking_acquire_within(Duration::from_millis(50)).unwrap_err().is_not_acquired());
+    let waiter = std::thread::spawn({
+        let lock = lock.clone();
+        move || lock.blocking_acquire().unwrap().token()
+    });
+    let token = first.token();
+    first.blocking_release().unwrap();
+    assert!(waiter.join().unwrap() > token);
+    client.blocking_close().unwrap();
 }

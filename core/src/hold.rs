@@ -1,0 +1,121 @@
+//! What a guard and the engine share about a hold: how long it can be trusted, and how it ended.
+//!
+//! ```text
+//!          release asked            answered
+//!   Held ----------------> Leaving ----------> Ended(Released)
+//!    | \                      \
+//!    |  \ key gone, why is     \ found to be lost
+//!    |   \ being found out      v
+//!    |    +------> Voided --> Ended(Lost)
+//!    +-- lost ------------------^        the first end counts
+//! ```
+
+use std::sync::{
+    Arc,
+    atomic::{AtomicU64, Ordering},
+};
+
+use tokio::{runtime::Handle, sync::watch};
+
+use crate::{
+    clock::{self, Moment},
+    error::LostReason,
+};
+
+/// How a hold ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum End {
+    /// It was released in time.
+    Released,
+    /// It was lost, for this reason.
+    Lost(LostReason),
+}
+
+/// How far a hold has come; see the diagram above.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Fate {
+    /// It stands, as long as its deadline has not passed.
+    Held,
+    /// It is being released.
+    Leaving,
+    /// It is over; why is being found out.
+    Voided,
+    /// It is over.
+    Ended(End),
+}
+
+/// A hold as its guard and the engine see it.
+#[derive(Debug)]
+pub(crate) struct HoldState {
+    /// The deadline of its session, in nanoseconds of [`Moment`]; written by the engine alone.
+    deadline: Arc<AtomicU64>,
+    fate: watch::Sender<Fate>,
+    /// Where its own timer runs.
+    runtime: Handle,
+}
+
+impl HoldState {
+    /// A hold that begins.
+    pub(crate) fn new(deadline: Arc<AtomicU64>, runtime: Handle) -> Self {
+        Self { deadline, fate: watch::Sender::new(Fate::Held), runtime }
+    }
+
+    /// Until when it can be trusted, as far as is known now.
+    pub(crate) fn deadline(&self) -> Moment {
+        Moment::from_nanos(self.deadline.load(Ordering::Acquire))
+    }
+
+    /// Whether nobody has said that it is over, and its deadline has not passed.
+    pub(crate) fn is_held(&self) -> bool {
+        *self.fate.borrow() == Fate::Held && clock::now() < self.deadline()
+    }
+
+    /// Notes how far it has come; never back, and the first end counts.
+    pub(crate) fn advance(&self, to: Fate) {
+        self.fate.send_if_modified(|fate| {
+            let is_news = match (*fate, to) {
+                (Fate::Ended(_), _) | (Fate::Voided, Fate::Leaving | Fate::Voided) => false,
+                (known, to) => known != to,
+            };
+            if is_news {
+                *fate = to;
+            }
+            is_news
+        });
+    }
+
+    /// What was said about its end so far. Where the key is gone and nobody knows why yet, that it was deleted.
+    pub(crate) fn told_loss(&self) -> Option<LostReason> {
+        match *self.fate.borrow() {
+            Fate::Ended(End::Lost(reason)) => Some(reason),
+            Fate::Voided => Some(LostReason::KeyDeleted),
+            Fate::Held | Fate::Leaving | Fate::Ended(End::Released) => None,
+        }
+    }
+
+    /// Waits for its end. Needs nobody to tell it that the deadline has passed.
+    pub(crate) async fn ended(&self) -> End {
+        let mut fate = self.fate.subscribe();
+        loop {
+            let now = *fate.borrow_and_update();
+            let left = clock::now().until(self.deadline());
+            match now {
+                Fate::Ended(end) => return end,
+                Fate::Held if left.is_zero() => self.advance(Fate::Ended(End::Lost(LostReason::Expired))),
+                Fate::Held => {
+                    let timer = {
+                        let _entered = self.runtime.enter();
+                        tokio::time::sleep(left)
+                    };
+                    tokio::select! {
+                        _ = fate.changed() => {}
+                        () = timer => {}
+                    }
+                }
+                // Both end by themselves: the sender is `self`, so this never fails.
+                Fate::Leaving | Fate::Voided => _ = fate.changed().await,
+            }
+        }
+    }
+}
