@@ -29,7 +29,7 @@
 //!
 //! ```
 //! # use std::time::Duration;
-//! # #[tokio::main] async fn main() -> Result<(), Box<dyn std::error::Error>> {
+//! # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), Box<dyn std::error::Error>> {
 //! # let client = leasehold::Client::new("memory://acquire")?;
 //! let lock = client.lock("/orders/42");
 //! let guard = lock.acquire().await?;                                 // as long as it takes
@@ -62,7 +62,7 @@
 //!
 //! ```
 //! # async fn migrate() {}
-//! # #[tokio::main] async fn main() -> Result<(), Box<dyn std::error::Error>> {
+//! # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), Box<dyn std::error::Error>> {
 //! # let client = leasehold::Client::new("memory://run")?;
 //! let guard = client.lock("/jobs/migration").acquire().await?;
 //! guard.run(migrate()).await?; // LOST, and the work is dropped, as soon as the lock is

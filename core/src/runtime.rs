@@ -3,7 +3,10 @@
 //! It is our own, so that a program that blocks its runtime, or has none, loses no lock. It never runs foreign code: what it
 //! finds out goes into channels that callers wait on, and the program's signals are for the program's threads.
 
-use std::mem::MaybeUninit;
+use std::{
+    mem::MaybeUninit,
+    sync::{Mutex, MutexGuard, PoisonError},
+};
 
 use once_cell::sync::OnceCell;
 use tokio::runtime::{Builder, Handle};
@@ -28,6 +31,16 @@ const NOT_BLOCKED: [libc::c_int; 8] = [
 /// This process's runtime: a forked child starts its own.
 static RUNTIME: PerProcess<OnceCell<Handle>> = PerProcess::new();
 
+/// Held while a runtime is made.
+static MAKING: Mutex<()> = Mutex::new(());
+
+/// Waits until no runtime is being made, and lets none be made until what it gives is dropped. For whoever forks: the
+/// libraries below set up state of the whole process on the way, and the child would wait for ever for a thread of its parent
+/// that is in the middle of that (seen with tokio's table of signals).
+pub fn hold() -> MutexGuard<'static, ()> {
+    MAKING.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
 /// The runtime's handle; starts its thread, `lh-io-0`, if this process has none yet. Threads beside it, for what can only be
 /// asked by blocking (the addresses of a host name), come and go as `lh-io-blocking`.
 pub fn handle() -> Result<Handle> {
@@ -37,6 +50,7 @@ pub fn handle() -> Result<Handle> {
 fn start() -> Result<Handle> {
     let failed =
         |error: std::io::Error| Error::new(Code::Internal, format!("could not start the thread lh-io-0: {error}"));
+    let _making = hold();
     let io = Builder::new_current_thread().thread_name("lh-io-blocking").enable_all().build().map_err(failed)?;
     let handle = io.handle().clone();
     let run = move || {

@@ -1,23 +1,41 @@
 //! Forks: a child starts anew, and what it inherited cannot hang it.
 //!
-//! Most of that is the core's ([`leasehold::process`]). Here are the handlers that tell it, and that keep the table of handles
-//! whole: another thread may be changing it at the moment of the fork.
+//! Most of that is the core's ([`leasehold::process`]). Here are the handlers that tell it, and that keep whole what both sides
+//! need: another thread may be changing the table of handles, or be making the runtime, at the moment of the fork. The thread
+//! that forks holds the locks of both across it. std's lock is one atomic word on Linux and knows no owner, which makes that
+//! possible.
 
 use std::{
+    cell::RefCell,
     fmt,
     mem::ManuallyDrop,
     ops::Deref,
-    sync::atomic::{AtomicBool, Ordering},
+    sync::{
+        MutexGuard,
+        atomic::{AtomicBool, Ordering},
+    },
 };
 
 use leasehold::{
     Code, Error,
     process::{self, Process},
+    runtime,
 };
 
 pub use leasehold::process::PerProcess;
 
-use crate::{handles, live};
+use crate::{
+    handles::{self, Tables},
+    live,
+};
+
+/// What is held across a fork.
+type Held = (MutexGuard<'static, ()>, MutexGuard<'static, Tables>);
+
+thread_local! {
+    /// By this thread, while it forks.
+    static HELD: RefCell<Option<Held>> = const { RefCell::new(None) };
+}
 
 /// Watches for forks from now on. Called by everything that makes state which a fork could harm.
 pub fn watch() {
@@ -34,17 +52,22 @@ pub fn watch() {
 }
 
 extern "C" fn before() {
-    handles::hold();
+    // A thread that is past its thread-locals cannot hold anything; it forks at its own risk.
+    let _ = HELD.try_with(|held| *held.borrow_mut() = Some((runtime::hold(), handles::tables())));
 }
 
 extern "C" fn after_in_parent() {
-    handles::let_go();
+    let_go();
 }
 
 extern "C" fn after_in_child() {
     process::note_fork();
     live::note_fork();
-    handles::let_go();
+    let_go();
+}
+
+fn let_go() {
+    let _ = HELD.try_with(|held| held.borrow_mut().take());
 }
 
 /// The error of whoever waits for something of the parent's in a forked child.

@@ -3,14 +3,10 @@
 //! An id carries the generation of its slot: one that was freed is noticed, whatever has taken its place. What a handle stands
 //! for lives as long as a call uses it, so it can be closed meanwhile.
 //!
-//! A forked child sees its parent's handles. So the one lock here is held during the fork, by the thread that forks: the child
-//! finds the table whole and the lock its own. std's lock is one atomic word on Linux and knows no owner, which makes that
-//! possible; nothing is called while it is held.
+//! A forked child sees its parent's handles. So the one lock here is held during the fork, by the thread that forks
+//! ([`fork`]): the child finds the table whole. Nothing is called while it is held.
 
-use std::{
-    cell::RefCell,
-    sync::{Arc, Mutex, MutexGuard, PoisonError, Weak},
-};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
 use once_cell::race::OnceBox;
 use slotmap::{DefaultKey, Key, KeyData, SlotMap};
@@ -18,11 +14,6 @@ use slotmap::{DefaultKey, Key, KeyData, SlotMap};
 use crate::{Cancel, Client, Guard, Queue, Result, client::stale, fork};
 
 static TABLES: OnceBox<Mutex<Tables>> = OnceBox::new();
-
-thread_local! {
-    /// The lock while this thread forks.
-    static HELD: RefCell<Option<MutexGuard<'static, Tables>>> = const { RefCell::new(None) };
-}
 
 /// One table for each kind.
 #[derive(Default)]
@@ -101,15 +92,4 @@ fn key(id: u64) -> DefaultKey {
 
 pub(crate) fn tables() -> MutexGuard<'static, Tables> {
     TABLES.get_or_init(Box::default).lock().unwrap_or_else(PoisonError::into_inner)
-}
-
-/// Before a fork.
-pub(crate) fn hold() {
-    // A thread that is past its thread-locals cannot hold anything; it forks at its own risk.
-    let _ = HELD.try_with(|held| *held.borrow_mut() = Some(tables()));
-}
-
-/// After a fork, on either side.
-pub(crate) fn let_go() {
-    let _ = HELD.try_with(|held| held.borrow_mut().take());
 }

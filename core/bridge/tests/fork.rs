@@ -3,7 +3,7 @@
 mod support;
 
 use std::{
-    sync::atomic::{AtomicBool, AtomicU64, Ordering},
+    sync::atomic::{AtomicBool, AtomicI32, AtomicU64, Ordering},
     time::Duration,
 };
 
@@ -149,6 +149,32 @@ fn children_of_a_busy_parent_do_not_hang() {
         let left = || pollster::block_on(cluster.keys("/lock/")).expect("etcdctl");
         support::eventually("no key is left", || left().is_empty());
     }
+}
+
+/// Seen to fail with handlers that hold the table of handles only; then one child in some forty hung, too, whose parent was at
+/// its first operation.
+#[test]
+fn a_fork_waits_until_a_runtime_that_is_being_made_stands() {
+    alone("a_fork_waits_until_a_runtime_that_is_being_made_stands", None, |_| {
+        leasehold_bridge::fork::watch();
+        let (forker, is_made) = (AtomicI32::new(0), AtomicBool::new(false));
+        let making = leasehold::runtime::hold();
+        std::thread::scope(|scope| {
+            let forking = scope.spawn(|| {
+                // SAFETY: it only asks.
+                forker.store(unsafe { libc::gettid() }, Ordering::Release);
+                in_a_child((), |()| assert!(is_made.load(Ordering::Acquire), "forked in the middle of it"));
+            });
+            // It sleeps before the fork, or waits for a child that is not well.
+            support::eventually("it waits", || {
+                let stat = std::fs::read_to_string(format!("/proc/self/task/{}/stat", forker.load(Ordering::Acquire)));
+                stat.is_ok_and(|stat| stat.rsplit(')').next().is_some_and(|rest| rest.starts_with(" S")))
+            });
+            is_made.store(true, Ordering::Release);
+            drop(making);
+            forking.join().expect("the child is well");
+        });
+    });
 }
 
 #[test]
