@@ -3,8 +3,13 @@
 SHELL := /bin/bash
 .DEFAULT_GOAL := help
 
-# Where rustup and Go put themselves, for shells that do not know yet, and where the set-up unpacks Debian's etcd.
-export PATH := $(PATH):$(HOME)/.cargo/bin:/usr/local/go/bin:$(CURDIR)/.cache/debian-etcd/usr/bin
+# The JDK that Maven takes is the one that runs what it builds. Where rustup and Go put themselves, for shells that do not know
+# yet, and where the set-up unpacks Debian's etcd.
+export PATH := $(if $(JAVA_HOME),$(JAVA_HOME)/bin:)$(PATH):$(HOME)/.cargo/bin:/usr/local/go/bin:$(CURDIR)/.cache/debian-etcd/usr/bin
+
+# One target after the other, and each in its own way: cargo and the scripts know best how much to do at once.
+.NOTPARALLEL:
+unexport MAKEFLAGS MFLAGS
 
 .PHONY: help demo sample test build install-c lint fmt gen bench conformance sim search teeth doctor
 
@@ -13,9 +18,7 @@ help: ## List the targets.
 
 demo: ## Set up what is needed, start an etcd, and show one queue, a killed holder and a refused stale write; ARGS="--help" tells more.
 	@scripts/setup.sh demo
-	@cargo build -p leasehold-demo -p leasehold-node -p leasehold-ffi-c -p leasehold-python
-	@scripts/bindings.sh --available
-	@cargo run --quiet -p leasehold-demo -- $(ARGS)
+	@scripts/demo.sh $(ARGS)
 
 sample: ## Play the flash sale: a Spring Boot service under 500 customers, killed and frozen; ARGS="--help" tells more.
 	@scripts/setup.sh sample
@@ -32,48 +35,49 @@ build: ## Build everything.
 	scripts/bindings.sh
 
 install-c: ## Install the C library: PREFIX=/usr/local, DESTDIR=, LIBDIR=, INCLUDEDIR=; LINKER=cc instead of zig.
-	@scripts/setup.sh build
+	@scripts/setup.sh install-c
 	cargo build --profile dist -p leasehold-ffi-c
 	@env $(foreach name,PREFIX DESTDIR LIBDIR INCLUDEDIR LINKER,$(if $($(name)),$(name)='$($(name))')) ffi-c/install/run
 
 lint: ## Check format, lints and documentation warnings (the first stages of `make test`).
-	@scripts/setup.sh build
+	@scripts/setup.sh lint
 	@scripts/test.py --only lint
 
 fmt: ## Format the code.
+	@scripts/setup.sh fmt
 	cargo fmt --all
 	cd bindings-node && ./dependencies && npm run --silent format
 	bindings-python/venv && .cache/python/venv/bin/ruff format --quiet bindings-python tests/bench tests/conformance tests/demo
 
 gen: ## Write generated files anew; `make gen CHECK=1` only says which are stale.
-	@scripts/setup.sh build
+	@scripts/setup.sh gen
 	@cargo run --quiet -p leasehold-gen -- $(if $(CHECK),--check)
 	@cargo build --quiet -p leasehold-node
 	@bindings-node/dependencies && node bindings-node/scripts/types.js $${CARGO_TARGET_DIR:-target} $(if $(CHECK),--check)
 
 bench: ## Measure against raw etcd calls, data on disk and in memory, and every language against Rust; ARGS="--help" tells more; COMPARE=node sets npm's etcd3 and redlock beside it.
-	@scripts/setup.sh demo
+	@scripts/setup.sh bench
 	@cargo build --release -p leasehold-bench --features echo
 	@cargo build --profile dist -p leasehold-bench -p leasehold-node -p leasehold-ffi-c -p leasehold-python
-	@$(MAKE) --silent -C ffi-c PROFILE=dist
+	@$(MAKE) --silent -C ffi-c PROFILE=dist bench-worker
 	@bindings-node/build
 	@$(if $(COMPARE),tests/bench/workers/$(COMPARE)/compare,$${CARGO_TARGET_DIR:-target}/release/leasehold-bench) $(ARGS)
 
 conformance: ## Play the conformance scenarios; ARGS="…" goes to the runner.
-	@scripts/setup.sh test
+	@scripts/setup.sh conformance
 	tests/conformance/play $(ARGS)
 
 sim: ## Play seeded disasters in virtual time: SEEDS=… how many, FROM=… the first; TRACE=… shows everything that one seed does.
-	@scripts/setup.sh build
+	@scripts/setup.sh sim
 	cargo run --profile sim -p leasehold-sim -- $(if $(TRACE),--trace $(TRACE),--seeds $(or $(SEEDS),10000) --from $(or $(FROM),0))
 
 search: ## Search every order of events of small clusters; STATES=… how many of each.
-	@scripts/setup.sh build
+	@scripts/setup.sh search
 	cargo run --profile sim -p leasehold-sim -- --search $(or $(STATES),300000)
 
 teeth: ## Plant faults in a copy of the core and see the simulation and the search find them; ONLY=… some of them.
-	@scripts/setup.sh build
+	@scripts/setup.sh teeth
 	tests/sim/teeth.py --only "$(ONLY)"
 
-doctor: ## Say what is missing on this machine and how to get it; changes nothing.
+doctor: ## Say what each target needs, what of it is missing on this machine and how to get it; changes nothing.
 	@scripts/setup.sh --check

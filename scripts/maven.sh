@@ -1,6 +1,8 @@
 #!/usr/bin/env bash
-# Builds the native library and runs Maven on the Java modules: scripts/maven.sh [--verbose] [--untested] <goal>… [option]…
+# Builds the native library and runs Maven on the Java modules:
+# scripts/maven.sh [--verbose] [--without-library] [--untested] <goal>… [option]…
 #
+# --without-library leaves the native library as it is, or out, for those who load another one (-Dleasehold.native.path).
 # --untested leaves the tests out, for those who want what is built: they need servers and minutes, and `make test` runs them.
 # Maven looks at nothing but its local repository first, and asks the network only if something is missing there. It prints
 # what went wrong, and what tests say; --verbose shows the rest. The JDK is that of JAVA_HOME or of the PATH: 17 or newer,
@@ -13,12 +15,17 @@ if [ "${1:-}" = --verbose ]; then
   options=()
   shift
 fi
+library=yes
+if [ "${1:-}" = --without-library ]; then
+  library=no
+  shift
+fi
 if [ "${1:-}" = --untested ]; then
   options+=(-Dmaven.test.skip=true)
   shift
 fi
 if [ $# = 0 ]; then
-  echo "usage: scripts/maven.sh [--verbose] [--untested] <goal>… [option]…" >&2
+  echo "usage: scripts/maven.sh [--verbose] [--without-library] [--untested] <goal>… [option]…" >&2
   exit 2
 fi
 
@@ -28,14 +35,16 @@ mkdir -p "$target/java"
 exec 9>"$target/java/lock"
 flock 9
 
-cargo build --quiet --profile dist -p leasehold-java
-# Without what only a debugger reads: it is four fifths of the file.
-for library in "$target"/dist/libleasehold_java.{so,dylib}; do
-  stripped=$target/java/${library##*/}
-  if [ -f "$library" ] && [ ! "$stripped" -nt "$library" ]; then
-    strip -S -x -o "$stripped" "$library"
-  fi
-done
+if [ "$library" = yes ]; then
+  cargo build --quiet --profile dist -p leasehold-java
+  # Without what only a debugger reads: it is four fifths of the file.
+  for built in "$target"/dist/libleasehold_java.{so,dylib}; do
+    stripped=$target/java/${built##*/}
+    if [ -f "$built" ] && [ ! "$stripped" -nt "$built" ]; then
+      strip -S -x -o "$stripped" "$built"
+    fi
+  done
+fi
 
 # What Maven says offline when it lacks a file, or only the description of one: then a plugin comes without its libraries.
 something_missing='in offline mode|has not been downloaded from it before|no dependency information available|PluginContainerException'

@@ -17,6 +17,7 @@ use leasehold_demo::protocol::Setup;
 use leasehold_etcd::{Cluster, Version, find, outlook};
 use tokio::{
     signal::unix::{SignalKind, signal},
+    task::JoinSet,
     time::{Instant, timeout},
 };
 
@@ -24,6 +25,7 @@ use crate::{
     contenders::Contenders,
     display::{Display, seconds},
     etcd::{Etcd, Leftovers},
+    languages::Language,
     ledger::{Claim, Ledger},
     scenes::turns_in_all,
     stage::{Plan, Role, Stage, WORK},
@@ -48,9 +50,12 @@ struct Options {
     /// The TTL in seconds, 2 to 60: how long a lock stays taken when its holder is gone.
     #[arg(long, default_value_t = 3, value_parser = clap::value_parser!(u64).range(2..=60))]
     ttl: u64,
-    /// The languages of the processes, in turn; all that are built unless given.
+    /// The languages of the processes, in turn; all that are there unless given.
     #[arg(long, value_name = "NAMES", value_delimiter = ',')]
     languages: Vec<String>,
+    /// The languages that are there; whatever was ever built unless given. `make demo` says what it has just built.
+    #[arg(long, value_name = "NAMES", value_delimiter = ',')]
+    available: Vec<String>,
 }
 
 #[tokio::main(flavor = "current_thread")]
@@ -82,7 +87,7 @@ async fn main() -> ExitCode {
 async fn run(options: &Options, display: &Display) -> anyhow::Result<bool> {
     let (processes, turns) = (usize::from(options.processes), usize::from(options.turns));
     let ttl = Duration::from_secs(options.ttl);
-    let (languages, missing) = languages::choose(&options.languages)?;
+    let (languages, missing) = choose(options)?;
     if find(Version::Any)?.is_none() {
         display.line(format!("First, an etcd: {}; this takes a minute.", outlook(Version::Any)));
     }
@@ -106,6 +111,7 @@ async fn run(options: &Options, display: &Display) -> anyhow::Result<bool> {
         counter: COUNTER.into(),
         ttl: options.ttl,
     };
+    let languages = tried(languages, &setup, display).await?;
     let mut ledger = Ledger::default();
     let mut stage = Stage {
         display,
@@ -138,6 +144,45 @@ async fn run(options: &Options, display: &Display) -> anyhow::Result<bool> {
     display.line("");
     display.line(format!("{word}; it took {took}."));
     Ok(is_good)
+}
+
+/// The languages to play with, and the names of those that are not built.
+fn choose(options: &Options) -> anyhow::Result<(Vec<&'static Language>, Vec<&'static str>)> {
+    let Options { languages, available, .. } = options;
+    if let Some(absent) = languages.iter().find(|name| !available.is_empty() && !available.contains(name)) {
+        languages::named(languages)?;
+        bail!("{absent} is not available here; what is: {}", available.join(", "));
+    }
+    let names = if languages.is_empty() { available } else { languages };
+    if names.is_empty() { languages::built() } else { Ok((languages::named(names)?, Vec::new())) }
+}
+
+/// Those of the languages that run here, on a lock of their own.
+async fn tried(
+    languages: Vec<&'static Language>,
+    setup: &Setup,
+    display: &Display,
+) -> anyhow::Result<Vec<&'static Language>> {
+    let clock = display.waiting("trying each language");
+    let mut trials = JoinSet::new();
+    for (number, language) in languages.into_iter().enumerate() {
+        let setup = Setup { lock: format!("{LOCK}-trial-{number}"), identity: language.name.into(), ..setup.clone() };
+        trials.spawn(async move { (number, language, language.try_out(&setup).await) });
+    }
+    let mut results = trials.join_all().await;
+    drop(clock);
+    results.sort_by_key(|(number, ..)| *number);
+    let mut good = Vec::new();
+    for (_, language, result) in results {
+        match result {
+            Ok(()) => good.push(language),
+            Err(error) => display.line(format!("Left out: {}, which does not run here: {error:#}", language.name)),
+        }
+    }
+    if good.is_empty() {
+        bail!("no language is left")
+    }
+    Ok(good)
 }
 
 /// One scene after the other, as long as nothing is wrong, and a look at what is left.
