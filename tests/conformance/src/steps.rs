@@ -24,14 +24,17 @@ use crate::{
 };
 
 /// Operations that send a request to an actor: those of the protocol, any other one, and a line word for word.
-const REQUESTS: [&str; 15] = [
+const REQUESTS: [&str; 18] = [
     "open",
     "acquire",
     "cancel",
     "check",
     "release",
     "on_lost",
+    "on_state",
     "guarded_put",
+    "guarded_delete",
+    "guarded_txn",
     "queue",
     "extend",
     "force_release",
@@ -313,10 +316,11 @@ impl Play {
         }
         if op != "request" {
             request.insert("op".to_owned(), op.into());
-            if matches!(op, "open" | "acquire" | "queue" | "force_release" | "ping" | "close") {
+            if matches!(op, "open" | "acquire" | "queue" | "force_release" | "ping" | "close" | "on_state") {
                 request.entry("client").or_insert("c".into());
             }
-            if matches!(op, "acquire" | "check" | "release" | "on_lost" | "guarded_put" | "extend") {
+            let is_of_hold = matches!(op, "acquire" | "check" | "release" | "on_lost" | "extend");
+            if is_of_hold || op.starts_with("guarded_") {
                 request.entry("hold").or_insert("h".into());
             }
         }

@@ -1,35 +1,45 @@
 /* The conformance driver of the C API: one JSON request a line on stdin, replies and events on stdout.
  *
- * It does no locking, waiting or retrying of its own. Operations are asynchronous, and their callbacks answer; a blocking
- * acquire (`via` is `sync`) has a thread of its own and a cancel handle. At the end of the input it ends at once and
- * releases nothing. Clients, holds and operations are kept as numbers in JSON objects, by name. */
+ * It does no locking, waiting or retrying of its own. Operations are asynchronous, and their callbacks answer; where `via` is
+ * `sync`, the blocking function is called on a thread of its own, for the acquire and for all that is done with its hold. At the
+ * end of the input it ends at once and releases nothing. Clients, holds and requests are kept as numbers in JSON objects, by
+ * name. */
 
 #define _GNU_SOURCE
 #include <jansson.h>
 #include <leasehold.h>
 #include <pthread.h>
-#include <setjmp.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
 #include <unistd.h>
 
-/* Of the protocol, not of leasehold. */
-#define BAD_REQUEST "BAD_REQUEST"
+#include "request.h"
 
-static json_t *clients, *holds, *operations;
+/* What a cancel finds instead of an operation (above 0) or a cancel handle (below): a request that is answered, and a blocking
+ * call that C cannot end from another thread. */
+#define ANSWERED 0
+#define STUCK INT64_MIN
+
+static json_t *clients, *holds, *blocking_holds, *requests;
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 
-/* A request on its way: what its callback needs. */
+enum verb { PING, CLOSE, QUEUE, FORCE_RELEASE, ACQUIRE, RELEASE, EXTEND, PUT, DELETE, TXN };
+
+/* A request on its way: what it asks for, and what its callback needs. Its texts are the request's. */
 struct call {
-    json_t *id;
-    char *hold;
-    /* Of a blocking acquire. */
+    json_t *id, *request;
+    enum verb verb;
+    bool blocks;
     lh_client client;
-    char *name;
+    lh_guard guard;
+    const char *client_name, *hold, *lock, *key, *value;
+    size_t key_len, value_len;
+    int64_t number; /* a TTL or a token */
     lh_acquire_opts opts;
+    lh_txn_op *ops;
+    size_t count;
 };
 
 static json_int_t mono_ns(void) {
@@ -38,86 +48,46 @@ static json_int_t mono_ns(void) {
     return (json_int_t)now.tv_sec * 1000000000 + now.tv_nsec;
 }
 
-static void say(json_t *message) {
+/* A text of any bytes, for JSON: where they are no UTF-8 (a message that was cut, a value of somebody else's), of its ASCII. */
+static json_t *readable(const char *bytes, size_t length) {
+    json_t *text = json_stringn(bytes, length);
+    if (!text) {
+        char *plain = malloc(length);
+        for (size_t i = 0; i < length; i++)
+            plain[i] = bytes[i] & 0x80 ? '?' : bytes[i];
+        text = json_stringn(plain, length);
+        free(plain);
+    }
+    return text;
+}
+
+/* Under the lock. */
+static void print(json_t *message) {
     char *text = json_dumps(message, JSON_COMPACT);
-    pthread_mutex_lock(&lock);
     if (!text || puts(text) < 0 || fflush(stdout) != 0)
         _exit(1); /* nobody listens any more */
-    pthread_mutex_unlock(&lock);
     free(text);
     json_decref(message);
 }
 
-static void answer(json_t *id, json_int_t when, json_t *fields) {
+static void say(json_t *message) {
+    pthread_mutex_lock(&lock);
+    print(message);
+    pthread_mutex_unlock(&lock);
+}
+
+static json_t *answer(json_t *id, json_int_t when, json_t *fields) {
     json_object_set_new(fields, "ok", json_boolean(!json_object_get(fields, "code")));
     json_object_set(fields, "id", id);
     json_object_set_new(fields, "mono_ns", json_integer(when));
-    say(fields);
+    return fields;
 }
 
 static json_t *failure(const char *code, const char *message) {
-    return json_pack("{ssss}", "code", code, "message", message);
+    return json_pack("{ssso}", "code", code, "message", readable(message, strlen(message)));
 }
 
-/* --- the fields of a request; whatever is wrong with one ends in the loop of main ------------------------------------ */
-
-static jmp_buf refused;
-static char refusal_code[32], refusal_message[1200];
-
-_Noreturn static void refuse(const char *code, const char *format, ...) {
-    va_list values;
-    va_start(values, format);
-    snprintf(refusal_code, sizeof refusal_code, "%s", code);
-    vsnprintf(refusal_message, sizeof refusal_message, format, values);
-    va_end(values);
-    longjmp(refused, 1);
-}
-
-static json_t *field(json_t *request, const char *name, bool required) {
-    json_t *value = json_object_get(request, name);
-    if (json_is_null(value))
-        value = NULL;
-    if (!value && required)
-        refuse(BAD_REQUEST, "the field \"%s\" is missing", name);
-    return value;
-}
-
-static const char *c_text(json_t *value, const char *name) {
-    if (!json_is_string(value))
-        refuse(BAD_REQUEST, "the field \"%s\" must be a text", name);
-    /* C has no such text. */
-    if (strlen(json_string_value(value)) != json_string_length(value))
-        refuse("INVALID_ARGUMENT", "the field \"%s\" contains a NUL byte", name);
-    return json_string_value(value);
-}
-
-static const char *text(json_t *request, const char *name) { return c_text(field(request, name, true), name); }
-
-static const char *optional_text(json_t *request, const char *name) {
-    json_t *value = field(request, name, false);
-    return value ? c_text(value, name) : NULL;
-}
-
-static int64_t integer(json_t *value, const char *name) {
-    if (!json_is_integer(value))
-        refuse(BAD_REQUEST, "the field \"%s\" must be a whole number", name);
-    return json_integer_value(value);
-}
-
-/* An option in milliseconds. In C, 0 says that it is not set, so a 0 that somebody asks for cannot be given. */
-static int64_t option_ms(json_t *request, const char *name) {
-    json_t *value = field(request, name, false);
-    if (value && integer(value, name) == 0)
-        refuse("INVALID_ARGUMENT", "the option %s (TTL or timeout) cannot be 0, which says in C that it is not set", name);
-    return value ? json_integer_value(value) : 0;
-}
-
-static bool is_false(json_t *request, const char *name) {
-    json_t *value = field(request, name, false);
-    if (value && !json_is_boolean(value))
-        refuse(BAD_REQUEST, "the field \"%s\" must be true or false", name);
-    return json_is_false(value);
-}
+/* --- what has a name ------------------------------------------------------------------------------------------------- */
 
 static uint64_t look_up(json_t *table, const char *name) {
     pthread_mutex_lock(&lock);
@@ -132,31 +102,37 @@ static void keep(json_t *table, const char *name, uint64_t number) {
     pthread_mutex_unlock(&lock);
 }
 
-static lh_client client_of(json_t *request) {
-    const char *name = text(request, "client");
-    lh_client client = {look_up(clients, name)};
+static lh_client client_of(struct call *call) {
+    lh_client client = {look_up(clients, call->client_name)};
     if (!client.id)
-        refuse(BAD_REQUEST, "no client \"%s\" was opened", name);
+        refuse(BAD_REQUEST, "no client \"%s\" was opened", call->client_name);
     return client;
 }
 
-static lh_guard guard_of(json_t *request) {
-    lh_guard guard = {look_up(holds, text(request, "hold"))};
+static lh_guard guard_of(struct call *call) {
+    lh_guard guard = {look_up(holds, call->hold)};
     if (!guard.id)
         refuse("NOT_HELD", "there is no such hold");
     return guard;
+}
+
+/* What `cancel` finds under the id of a request. */
+static void keep_request(json_t *id, int64_t number) {
+    char *name = json_dumps(id, JSON_ENCODE_ANY);
+    keep(requests, name, (uint64_t)number);
+    free(name);
 }
 
 /* --- answers --------------------------------------------------------------------------------------------------------- */
 
 static void finish(struct call *call) {
     json_decref(call->id);
-    free(call->hold);
-    free(call->name);
+    json_decref(call->request);
+    free(call->ops);
     free(call);
 }
 
-static json_t *acquired(const char *hold, lh_guard guard) {
+static json_t *acquired(struct call *call, lh_guard guard) {
     int64_t token, remaining;
     uint64_t sequence;
     char key[LH_KEY_SIZE], lease[17];
@@ -165,29 +141,49 @@ static json_t *acquired(const char *hold, lh_guard guard) {
     lh_guard_remaining(guard, &remaining);
     lh_guard_key(guard, key, sizeof key, NULL);
     lh_guard_lease(guard, lease, sizeof lease, NULL);
-    keep(holds, hold, guard.id);
+    keep(blocking_holds, call->hold, call->blocks);
+    keep(holds, call->hold, guard.id);
     return json_pack("{sssIsIsssI}", "key", key, "token", (json_int_t)token, "sequence", (json_int_t)sequence, "lease",
                      lease, "remaining_ms", (json_int_t)remaining);
+}
+
+static json_t *contenders(const lh_contenders *found) {
+    json_t *all = json_array();
+    for (size_t i = 0; i < found->count; i++) {
+        const lh_contender *one = found->items[i];
+        json_array_append_new(all, json_pack("{sssIss?ss?sb}", "key", one->key, "token", (json_int_t)one->token, "lease",
+                                             one->lease, "identity", one->identity, "foreign", one->foreign));
+    }
+    return json_pack("{so}", "contenders", all);
+}
+
+static json_t *values(const lh_committed *committed) {
+    json_t *all = json_array();
+    for (size_t i = 0; committed && i < committed->count; i++) {
+        const lh_value *one = &committed->values[i];
+        json_array_append_new(all, one->found ? readable((const char *)one->data, one->len) : json_null());
+    }
+    return json_pack("{so}", "values", all);
 }
 
 static void on_done(void *user_data, const lh_result *result) {
     json_int_t when = mono_ns();
     struct call *call = user_data;
-    json_t *fields = json_object();
-    if (result->status != LH_OK) {
-        json_object_update_new(fields, failure(lh_strerror(result->status), result->message));
-    } else if (call->hold) {
-        json_object_update_new(fields, acquired(call->hold, result->guard));
-    } else if (result->contenders) {
-        json_t *list = json_array();
-        for (size_t i = 0; i < result->contenders->count; i++) {
-            const lh_contender *one = result->contenders->items[i];
-            json_array_append_new(list, json_pack("{sssIss?ss?sb}", "key", one->key, "token", (json_int_t)one->token, "lease",
-                                                  one->lease, "identity", one->identity, "foreign", one->foreign));
-        }
-        json_object_set_new(fields, "contenders", list);
-    }
-    answer(call->id, when, fields);
+    json_t *fields;
+    if (result->status != LH_OK)
+        fields = failure(lh_strerror(result->status), result->message);
+    else if (call->verb == ACQUIRE)
+        fields = acquired(call, result->guard);
+    else if (call->verb == QUEUE)
+        fields = contenders(result->contenders);
+    else if (call->verb == TXN || call->verb == DELETE)
+        fields = values(result->committed);
+    else
+        fields = json_object();
+    keep_request(call->id, ANSWERED);
+    if (call->opts.cancel.id)
+        lh_cancel_free(call->opts.cancel);
+    say(answer(call->id, when, fields));
     finish(call);
 }
 
@@ -200,28 +196,99 @@ static void on_lost(void *user_data, const lh_result *result) {
     finish(call);
 }
 
-static void *acquire_here(void *user_data) {
-    struct call *call = user_data;
-    lh_guard guard;
-    lh_error error;
-    int32_t status = lh_acquire(call->client, call->name, &call->opts, &guard, &error);
+static void on_state(void *user_data, const lh_result *result) {
+    static const char *const names[] = {[LH_STATE_OK] = "OK", [LH_STATE_SUSPECT] = "SUSPECT", [LH_STATE_LOST] = "LOST"};
     json_int_t when = mono_ns();
-    answer(call->id, when,
-           status == LH_OK ? acquired(call->hold, guard) : failure(lh_strerror(status), error.message));
-    finish(call);
+    struct call *call = user_data;
+    if (result->state)
+        say(json_pack("{sssssssI}", "event", "state", "client", call->client_name, "state", names[result->state], "mono_ns",
+                      when));
+    if (result->is_last)
+        finish(call);
+}
+
+/* --- the two forms of every operation -------------------------------------------------------------------------------- */
+
+/* With the same result as a callback has, so that the rest is the same. */
+static void *blocking(void *user_data) {
+    struct call *c = user_data;
+    lh_contenders *found = NULL;
+    lh_committed *committed = NULL;
+    lh_result result = {.size = sizeof result};
+    lh_error error = {.message = ""};
+    const uint8_t *key = (const uint8_t *)c->key, *value = (const uint8_t *)c->value;
+    switch (c->verb) {
+    case PING: result.status = lh_client_ping(c->client, &error); break;
+    case CLOSE: result.status = lh_client_close(c->client, &error); break;
+    case QUEUE: result.status = lh_client_queue(c->client, c->lock, &found, &error); break;
+    case FORCE_RELEASE: result.status = lh_client_force_release(c->client, c->lock, c->number, &error); break;
+    case ACQUIRE: result.status = lh_acquire(c->client, c->lock, &c->opts, &result.guard, &error); break;
+    case RELEASE: result.status = lh_guard_release(c->guard, &error); break;
+    case EXTEND: result.status = lh_guard_extend(c->guard, c->number, &error); break;
+    case PUT: result.status = lh_guard_put(c->guard, key, c->key_len, value, c->value_len, NULL, &error); break;
+    case DELETE: result.status = lh_guard_delete(c->guard, key, c->key_len, NULL, &error); break;
+    case TXN: result.status = lh_guard_txn(c->guard, c->ops, c->count, &committed, &error); break;
+    }
+    result.message = error.message, result.contenders = found, result.committed = committed;
+    on_done(c, &result);
+    lh_contenders_free(found);
+    lh_committed_free(committed);
     return NULL;
 }
 
-/* --- requests -------------------------------------------------------------------------------------------------------- */
+#define THEN LH_CALLBACK_THREAD, on_done, c, op, error
 
-static char *id_text(json_t *id) { return json_dumps(id, JSON_ENCODE_ANY); }
-
-/* What `cancel` finds: an operation, or, below 0, the cancel handle of a blocking call. */
-static void keep_operation(json_t *id, int64_t number) {
-    char *name = id_text(id);
-    keep(operations, name, (uint64_t)number);
-    free(name);
+static int32_t start(struct call *c, lh_op *op, lh_error *error) {
+    const uint8_t *key = (const uint8_t *)c->key, *value = (const uint8_t *)c->value;
+    switch (c->verb) {
+    case PING: return lh_client_ping_async(c->client, THEN);
+    case CLOSE: return lh_client_close_async(c->client, THEN);
+    case QUEUE: return lh_client_queue_async(c->client, c->lock, THEN);
+    case FORCE_RELEASE: return lh_client_force_release_async(c->client, c->lock, c->number, THEN);
+    case ACQUIRE: return lh_acquire_async(c->client, c->lock, &c->opts, THEN);
+    case RELEASE: return lh_guard_release_async(c->guard, THEN);
+    case EXTEND: return lh_guard_extend_async(c->guard, c->number, THEN);
+    case PUT: return lh_guard_put_async(c->guard, key, c->key_len, value, c->value_len, THEN);
+    case DELETE: return lh_guard_delete_async(c->guard, key, c->key_len, THEN);
+    default: return lh_guard_txn_async(c->guard, c->ops, c->count, THEN);
+    }
 }
+
+/* From here on the call is its callback's, which may have freed it already. */
+static void perform(struct call **pending, json_t *id) {
+    struct call *call = *pending;
+    lh_op op = {0};
+    lh_error error;
+    int32_t status;
+    if (call->blocks) {
+        pthread_t thread;
+        keep_request(id, call->verb == ACQUIRE ? -(int64_t)call->opts.cancel.id : STUCK);
+        if (pthread_create(&thread, NULL, blocking, call) != 0)
+            refuse("RESOURCE_EXHAUSTED", "no thread for a blocking call");
+        pthread_detach(thread);
+    } else if ((status = start(call, &op, &error)) != LH_OK) {
+        refuse(lh_strerror(status), "%s", error.message);
+    } else {
+        /* To cancel what is over has no effect. */
+        keep_request(id, (int64_t)op.id);
+    }
+    *pending = NULL;
+}
+
+/* Answers before the first event does: whoever tells one waits for the lock. */
+static void subscribe(struct call **pending, json_t *id) {
+    struct call *call = *pending;
+    lh_error error;
+    pthread_mutex_lock(&lock);
+    int32_t status = call->hold ? lh_guard_on_lost(call->guard, LH_CALLBACK_THREAD, on_lost, call, NULL, &error)
+                                : lh_client_on_state(call->client, LH_CALLBACK_THREAD, on_state, call, NULL, &error);
+    if (status == LH_OK)
+        *pending = NULL;
+    print(answer(id, mono_ns(), status == LH_OK ? json_object() : failure(lh_strerror(status), error.message)));
+    pthread_mutex_unlock(&lock);
+}
+
+/* --- requests -------------------------------------------------------------------------------------------------------- */
 
 static void open_client(json_t *request) {
     lh_client_opts opts = {
@@ -237,162 +304,215 @@ static void open_client(json_t *request) {
         .connect_timeout_ms = option_ms(request, "connect_timeout_ms"),
         .request_timeout_ms = option_ms(request, "request_timeout_ms"),
     };
-    json_t *endpoints = field(request, "endpoints", true), *endpoint;
-    char url[4096] = "";
-    size_t i;
-    if (!json_is_array(endpoints))
-        refuse(BAD_REQUEST, "the field \"endpoints\" must be a list of texts");
+    json_t *endpoints = list(request, "endpoints", true), *endpoint;
+    const char *name = text(request, "client");
+    size_t i, room = 1;
+    json_array_foreach(endpoints, i, endpoint) room += strlen(c_text(endpoint, "endpoints")) + 1;
+    char *url = calloc(1, room), *end = url;
     json_array_foreach(endpoints, i, endpoint) {
-        size_t used = strlen(url);
-        snprintf(url + used, sizeof url - used, "%s%s", i ? "," : "", c_text(endpoint, "endpoints"));
+        if (i)
+            end = stpcpy(end, ",");
+        end = stpcpy(end, json_string_value(endpoint));
     }
     lh_client client;
     lh_error error;
-    const char *name = text(request, "client");
     int32_t status = lh_client_open(url, &opts, &client, &error);
+    free(url);
     if (status != LH_OK)
         refuse(lh_strerror(status), "%s", error.message);
     keep(clients, name, client.id);
 }
 
-static void acquire(json_t *id, json_t *request, struct call *call) {
-    const char *kind = optional_text(request, "kind"), *mode = optional_text(request, "mode");
-    const char *via = optional_text(request, "via"), *name = text(request, "lock"), *hold = text(request, "hold");
-    json_t *wait = field(request, "wait_ms", false);
-    lh_client client = client_of(request);
-    lh_acquire_opts opts = {
-        .size = sizeof opts,
-        .wait_ms = wait ? integer(wait, "wait_ms") : -1,
+/* What is meant where a request says nothing: see run-sync. */
+static bool blocks_by_default(void) {
+    const char *via = getenv("LEASEHOLD_DRIVER_VIA");
+    return via && strcmp(via, "sync") == 0;
+}
+
+static void read_acquire(json_t *request, struct call *call) {
+    static const char *const new_kinds[] = {"locks", "permits", "limit", "local_first", "linger_ms"};
+    const char *kind = optional_text(request, "kind");
+    /* They must never be taken for a mutex. */
+    if (kind && strcmp(kind, "mutex") != 0)
+        refuse("UNSUPPORTED", "there is no lock of the kind \"%s\"", kind);
+    for (size_t i = 0; i < sizeof new_kinds / sizeof *new_kinds; i++)
+        if (field(request, new_kinds[i], false))
+            refuse("UNSUPPORTED", "there is no lock with \"%s\"", new_kinds[i]);
+    const char *mode = optional_text(request, "mode"), *via = optional_text(request, "via");
+    call->lock = text(request, "lock"), call->hold = text(request, "hold"), call->client_name = text(request, "client");
+    call->client = client_of(call);
+    call->opts = (lh_acquire_opts){
+        .size = sizeof call->opts,
+        .wait_ms = wait_ms(request),
         .ttl_ms = option_ms(request, "ttl_ms"),
         .no_renew = is_false(request, "renew"),
         .no_requeue = is_false(request, "requeue"),
     };
-    if (kind && strcmp(kind, "mutex") != 0)
-        refuse("UNSUPPORTED", "there is no lock of the kind \"%s\"", kind);
     if (mode && strcmp(mode, "try") == 0)
-        opts.wait_ms = 0;
+        call->opts.wait_ms = 0;
     else if (mode && strcmp(mode, "wait") != 0)
         refuse(BAD_REQUEST, "mode is wait or try, not \"%s\"", mode);
-    call->hold = strdup(hold);
-    /* What is meant where a request says nothing: see run-sync. */
-    if (!via)
-        via = getenv("LEASEHOLD_DRIVER_VIA");
-    if (via && strcmp(via, "sync") == 0) {
-        pthread_t thread;
-        lh_cancel_new(&opts.cancel);
-        call->client = client, call->name = strdup(name), call->opts = opts;
-        keep_operation(id, -(int64_t)opts.cancel.id);
-        if (pthread_create(&thread, NULL, acquire_here, call) != 0)
-            refuse("RESOURCE_EXHAUSTED", "no thread for a blocking acquire");
-        pthread_detach(thread);
-        return;
-    }
-    if (via && strcmp(via, "async") != 0)
+    if (via && strcmp(via, "sync") != 0 && strcmp(via, "async") != 0)
         refuse(BAD_REQUEST, "via is async or sync, not \"%s\"", via);
-    lh_op op;
-    lh_error error;
-    int32_t status = lh_acquire_async(client, name, &opts, LH_CALLBACK_THREAD, on_done, call, &op, &error);
-    if (status != LH_OK)
-        refuse(lh_strerror(status), "%s", error.message);
-    keep_operation(id, (int64_t)op.id);
+    call->blocks = via ? strcmp(via, "sync") == 0 : blocks_by_default();
+    if (call->blocks)
+        lh_cancel_new(&call->opts.cancel);
 }
 
-static void cancel(json_t *request) {
-    char *target = id_text(field(request, "target", true));
-    int64_t number = (int64_t)look_up(operations, target);
+static void read_txn(json_t *request, struct call *call) {
+    json_t *puts = field(request, "puts", false), *deletes = list(request, "deletes", false), *item;
+    json_t *gets = list(request, "gets", false);
+    const char *key;
+    size_t i;
+    if (puts && !json_is_object(puts))
+        refuse(BAD_REQUEST, "the field \"puts\" must be an object of texts");
+    call->ops = calloc(json_object_size(puts) + json_array_size(deletes) + json_array_size(gets) + 1, sizeof *call->ops);
+    json_object_foreach(puts, key, item) {
+        lh_txn_op *op = &call->ops[call->count++];
+        op->kind = LH_TXN_PUT, op->key = (const uint8_t *)key, op->key_len = strlen(key);
+        op->value = (const uint8_t *)any_text(item, "puts", &op->value_len);
+    }
+    json_array_foreach(deletes, i, item) {
+        lh_txn_op *op = &call->ops[call->count++];
+        op->kind = LH_TXN_DELETE, op->key = (const uint8_t *)any_text(item, "deletes", &op->key_len);
+    }
+    json_array_foreach(gets, i, item) {
+        lh_txn_op *op = &call->ops[call->count++];
+        op->kind = LH_TXN_GET, op->key = (const uint8_t *)any_text(item, "gets", &op->key_len);
+    }
+}
+
+static json_t *cancel(json_t *request) {
+    char *target = json_dumps(field(request, "target", true), JSON_ENCODE_ANY);
+    pthread_mutex_lock(&lock);
+    json_t *found = json_object_get(requests, target);
+    int64_t number = json_integer_value(found);
+    pthread_mutex_unlock(&lock);
     free(target);
-    if (number == 0)
-        refuse(BAD_REQUEST, "no such request was made, or it was answered at once");
+    if (!found)
+        refuse(BAD_REQUEST, "no such request was made");
+    if (number == STUCK)
+        refuse("UNSUPPORTED", "C cannot end this blocking call from another thread");
     if (number < 0)
         lh_cancel_fire((lh_cancel){(uint64_t)-number});
-    else
+    else if (number != ANSWERED)
         lh_op_cancel((lh_op){(uint64_t)number});
+    return json_object();
+}
+
+static json_t *check(struct call *call) {
+    bool held;
+    int64_t remaining;
+    lh_guard_held(call->guard, &held);
+    lh_guard_remaining(call->guard, &remaining);
+    return json_pack("{sbsI}", "held", held, "remaining_ms", (json_int_t)remaining);
 }
 
 /* Answers a request at once where it needs nobody else; otherwise starts what will answer it. */
-static void handle(json_t *id, json_t *request) {
-    const char *op = text(request, "op");
-    json_t *fields = NULL;
-    lh_op started = {0};
-    lh_error error;
-    int32_t status = LH_OK;
-    struct call *call = calloc(1, sizeof *call);
-    call->id = json_incref(id);
+static void handle(json_t *id, json_t *request, struct call **pending) {
+    const char *op = json_string_value(field(request, "op", true));
+    struct call *call = *pending;
+    if (!op)
+        refuse(BAD_REQUEST, "the field \"op\" must be a text");
 #define IS(name) (strcmp(op, name) == 0)
-#define THEN LH_CALLBACK_THREAD, on_done, call, &started, &error
-    if (IS("acquire")) {
-        acquire(id, request, call);
-        return;
-    } else if (IS("open")) {
+    json_t *fields = NULL;
+    if (IS("open")) {
         open_client(request);
         fields = json_object();
     } else if (IS("cancel")) {
-        cancel(request);
-        fields = json_object();
+        fields = cancel(request);
     } else if (IS("version")) {
         fields = json_pack("{ssss}", "language", "c", "version", lh_version());
-    } else if (IS("check")) {
-        bool held;
-        int64_t remaining;
-        lh_guard guard = guard_of(request);
-        lh_guard_held(guard, &held);
-        lh_guard_remaining(guard, &remaining);
-        fields = json_pack("{sbsI}", "held", held, "remaining_ms", (json_int_t)remaining);
-    } else if (IS("on_lost")) {
-        lh_guard guard = guard_of(request);
-        call->hold = strdup(text(request, "hold"));
-        status = lh_guard_on_lost(guard, LH_CALLBACK_THREAD, on_lost, call, NULL, &error);
-        fields = json_object();
-    } else if (IS("ping")) {
-        status = lh_client_ping_async(client_of(request), THEN);
-    } else if (IS("close")) {
-        status = lh_client_close_async(client_of(request), THEN);
-    } else if (IS("release")) {
-        status = lh_guard_release_async(guard_of(request), THEN);
-    } else if (IS("extend")) {
-        int64_t ttl_ms = integer(field(request, "ttl_ms", true), "ttl_ms");
-        status = lh_guard_extend_async(guard_of(request), ttl_ms, THEN);
-    } else if (IS("guarded_put")) {
-        lh_guard guard = guard_of(request);
-        const char *key = text(request, "key"), *value = text(request, "value");
-        status = lh_guard_put_async(guard, (const uint8_t *)key, strlen(key), (const uint8_t *)value, strlen(value), THEN);
-    } else if (IS("queue")) {
-        status = lh_client_queue_async(client_of(request), text(request, "lock"), THEN);
-    } else if (IS("force_release")) {
-        int64_t token = integer(field(request, "token", true), "token");
-        status = lh_client_force_release_async(client_of(request), text(request, "lock"), token, THEN);
-    } else {
-        refuse("UNSUPPORTED", "the C driver knows no operation \"%s\"", op);
     }
-    if (status != LH_OK)
-        refuse(lh_strerror(status), "%s", error.message);
-    if (started.id)
-        keep_operation(id, (int64_t)started.id);
-    if (fields)
-        answer(id, mono_ns(), fields);
+    if (fields) {
+        say(answer(id, mono_ns(), fields));
+        return;
+    }
+    if (IS("acquire")) {
+        call->verb = ACQUIRE;
+        read_acquire(request, call);
+        perform(pending, id);
+        return;
+    }
+    if (IS("ping") || IS("close") || IS("queue") || IS("force_release") || IS("on_state")) {
+        call->client_name = text(request, "client");
+        if (IS("queue") || IS("force_release"))
+            call->lock = text(request, "lock");
+        if (IS("force_release"))
+            call->number = integer(field(request, "token", true), "token");
+        call->verb = IS("ping") ? PING : IS("close") ? CLOSE : IS("queue") ? QUEUE : FORCE_RELEASE;
+        call->client = client_of(call);
+        call->blocks = blocks_by_default();
+        IS("on_state") ? subscribe(pending, id) : perform(pending, id);
+        return;
+    }
+    if (IS("check") || IS("on_lost") || IS("release") || IS("extend") || IS("guarded_put") || IS("guarded_delete") ||
+        IS("guarded_txn")) {
+        call->hold = text(request, "hold");
+        if (IS("extend"))
+            call->number = integer(field(request, "ttl_ms", true), "ttl_ms");
+        if (IS("guarded_put") || IS("guarded_delete"))
+            call->key = any_text(field(request, "key", true), "key", &call->key_len);
+        if (IS("guarded_put"))
+            call->value = any_text(field(request, "value", true), "value", &call->value_len);
+        if (IS("guarded_txn"))
+            read_txn(request, call);
+        call->verb = IS("release") ? RELEASE : IS("extend") ? EXTEND : IS("guarded_put") ? PUT : IS("guarded_delete") ? DELETE : TXN;
+        call->guard = guard_of(call);
+        call->blocks = look_up(blocking_holds, call->hold);
+        if (IS("check"))
+            say(answer(id, mono_ns(), check(call)));
+        else
+            IS("on_lost") ? subscribe(pending, id) : perform(pending, id);
+        return;
+    }
+    refuse("UNSUPPORTED", "the C driver knows no operation \"%s\"", op);
 }
 
-static void play(json_t *id, json_t *request, const char *problem) {
-    if (setjmp(refused))
-        answer(id, mono_ns(), failure(refusal_code, refusal_message));
-    else if (!json_is_object(request))
+static void play(json_t *request, const char *problem) {
+    json_t *id = json_object_get(request, "id");
+    /* What nobody else has taken when the request is handled, or refused. */
+    static struct call *pending;
+    if (setjmp(refused)) {
+        say(answer(id ? id : json_null(), mono_ns(), failure(refusal_code, refusal_message)));
+    } else if (!json_is_object(request)) {
         refuse(BAD_REQUEST, "a request is a JSON object: %s", request ? "this is another value" : problem);
-    else if (json_is_null(id))
+    } else if (!id || json_is_null(id)) {
         refuse(BAD_REQUEST, "the field \"id\" is missing");
-    else
-        handle(id, request);
+    } else {
+        pending = calloc(1, sizeof *pending);
+        pending->id = json_incref(id);
+        pending->request = json_incref(request);
+        keep_request(id, ANSWERED);
+        handle(id, request, &pending);
+    }
+    if (pending)
+        finish(pending);
+    pending = NULL;
+}
+
+/* A number that is too large for C's widest makes all of them inexact; the id is not to suffer from that. */
+static json_t *parse(const char *line, size_t length, json_error_t *wrong) {
+    const size_t flags = JSON_ALLOW_NUL | JSON_DECODE_ANY;
+    json_t *request = json_loadb(line, length, flags, wrong);
+    if (!request && json_error_code(wrong) == json_error_numeric_overflow) {
+        request = json_loadb(line, length, flags | JSON_DECODE_INT_AS_REAL, wrong);
+        int64_t id;
+        if (whole(json_object_get(request, "id"), &id) == WHOLE)
+            json_object_set_new(request, "id", json_integer(id));
+    }
+    return request;
 }
 
 int main(void) {
     char *line = NULL;
     size_t room = 0;
     ssize_t length;
-    clients = json_object(), holds = json_object(), operations = json_object();
+    clients = json_object(), holds = json_object(), blocking_holds = json_object(), requests = json_object();
     while ((length = getline(&line, &room, stdin)) >= 0) {
         json_error_t wrong;
-        json_t *request = json_loadb(line, (size_t)length, JSON_ALLOW_NUL | JSON_DECODE_ANY, &wrong);
-        json_t *id = json_object_get(request, "id");
-        play(id ? id : json_null(), request, wrong.text);
+        json_t *request = parse(line, (size_t)length, &wrong);
+        play(request, wrong.text);
         json_decref(request);
     }
     /* As a crash would: nothing is released, and no exit handler runs. */

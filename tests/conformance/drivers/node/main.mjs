@@ -6,14 +6,15 @@
  */
 
 import { readFileSync, writeSync } from 'node:fs'
-import { createInterface } from 'node:readline'
 import { Client, LeaseholdError } from '../../../../bindings-node/dist/index.mjs'
 import { malformed, Refusal, Request, unsupported } from './request.mjs'
 
 const manifest = JSON.parse(readFileSync(new URL('../../../../bindings-node/package.json', import.meta.url), 'utf8'))
 const clients = new Map()
 const holds = new Map()
-/** What cancels a request that was not answered at once, by the request's id. */
+/** What had a name that has been given to something else: it goes on. */
+const former = []
+/** What cancels a request, by its id as JSON. */
 const aborts = new Map()
 
 const operations = {
@@ -32,7 +33,10 @@ const operations = {
       // The end of the input is a crash.
       exitTimeout: 0,
     }
-    clients.set(request.need.text('client'), new Client(request.need.texts('endpoints'), options))
+    const name = request.need.text('client')
+    const opened = new Client(request.need.texts('endpoints'), options)
+    former.push(clients.get(name))
+    clients.set(name, opened)
   },
 
   async ping(request, signal) {
@@ -44,8 +48,7 @@ const operations = {
   },
 
   async acquire(request, signal) {
-    const kind = request.text('kind') ?? 'mutex'
-    if (kind !== 'mutex') throw unsupported(`there is no lock of the kind ${kind}`)
+    request.isForMutex()
     const via = request.oneOf('via', ['async', 'sync']) ?? 'async'
     if (via === 'sync') throw unsupported('Node has no blocking form')
     const mode = request.oneOf('mode', ['wait', 'try']) ?? 'wait'
@@ -55,15 +58,17 @@ const operations = {
     const guard =
       mode === 'try' ? await client(request).tryAcquire(lock, tryOptions) : await client(request).acquire(lock, options)
     if (guard === null) throw new Refusal('NOT_ACQUIRED', 'somebody holds it')
+    former.push(holds.get(name))
     holds.set(name, guard)
     const { key, token, sequence, lease, remaining } = guard
     return { key, token: Number(token), sequence: Number(sequence), lease, remaining_ms: remaining }
   },
 
   cancel(request) {
-    const target = request.need.field('target')
+    const target = JSON.stringify(request.need.field('target'))
     const abort = aborts.get(target)
-    if (abort === undefined) throw malformed(`no request ${target} was made, or it was answered at once`)
+    if (abort === undefined) throw malformed(`no request ${target} was made`)
+    // Where it is answered already, this comes too late, and does nothing.
     abort.abort()
   },
 
@@ -74,7 +79,18 @@ const operations = {
 
   on_lost(request) {
     const name = request.need.text('hold')
-    hold(request).on('lost', (reason) => write({ event: 'lost', hold: name, reason, mono_ns: monotonic() }))
+    const guard = hold(request)
+    const tell = (reason) => write({ event: 'lost', hold: name, reason, mono_ns: monotonic() })
+    // An event is over for who comes later, its signal is not. After the reply, in any case.
+    if (guard.signal.aborted) setImmediate(tell, guard.lostReason)
+    else guard.on('lost', tell)
+  },
+
+  on_state(request) {
+    const name = request.need.text('client')
+    client(request).on('state', ({ state }) =>
+      write({ event: 'state', client: name, state: state.toUpperCase(), mono_ns: monotonic() }),
+    )
   },
 
   async release(request) {
@@ -82,15 +98,32 @@ const operations = {
   },
 
   async guarded_put(request, signal) {
-    await hold(request).put(request.need.text('key'), request.need.text('value'), { signal })
+    const [key, value] = [request.need.text('key'), request.need.text('value')]
+    await hold(request).put(key, value, { signal })
+  },
+
+  async guarded_delete(request, signal) {
+    const key = request.need.text('key')
+    await hold(request).delete(key, { signal })
+    return { values: [] }
+  },
+
+  async guarded_txn(request, signal) {
+    const puts = Object.entries(request.pairs('puts') ?? {}).map(([put, value]) => ({ put, value }))
+    const deletes = (request.texts('deletes') ?? []).map((key) => ({ delete: key }))
+    const gets = (request.texts('gets') ?? []).map((get) => ({ get }))
+    const { values } = await hold(request).txn([...puts, ...deletes, ...gets], { signal })
+    return { values: values.map((value) => value?.toString() ?? null) }
   },
 
   async extend(request, signal) {
-    await hold(request).extend(request.need.millis('ttl_ms'), { signal })
+    const span = request.need.millis('ttl_ms')
+    await hold(request).extend(span, { signal })
   },
 
   async queue(request, signal) {
-    const contenders = await client(request).queue(request.need.text('lock'), { signal })
+    const lock = request.need.text('lock')
+    const contenders = await client(request).queue(lock, { signal })
     const line = ({ key, token, lease = null, identity = null, foreign }) => {
       return { key, token: Number(token), lease, identity, foreign }
     }
@@ -98,7 +131,8 @@ const operations = {
   },
 
   async force_release(request, signal) {
-    await client(request).forceRelease(request.need.text('lock'), request.need.token('token'), { signal })
+    const [lock, token] = [request.need.text('lock'), request.need.token('token')]
+    await client(request).forceRelease(lock, token, { signal })
   },
 
   version() {
@@ -124,10 +158,10 @@ async function answer(line) {
   try {
     const request = Request.parse(line)
     id = request.id
+    const abort = new AbortController()
+    aborts.set(JSON.stringify(id), abort)
     const name = request.need.text('op')
     if (!Object.hasOwn(operations, name)) throw unsupported(`the Node driver knows no operation ${name}`)
-    const abort = new AbortController()
-    aborts.set(id, abort)
     const fields = await operations[name](request, abort.signal)
     reply(id, { ok: true, ...fields })
   } catch (error) {
@@ -161,6 +195,15 @@ function monotonic() {
   return Number(process.hrtime.bigint())
 }
 
-const input = createInterface({ input: process.stdin })
-input.on('line', answer)
-input.on('close', () => process.exit(0))
+// Not by readline: to that, U+2028 ends a line, too.
+let rest = Buffer.alloc(0)
+process.stdin.on('data', (bytes) => {
+  let begin = 0
+  for (let end = bytes.indexOf(10); end >= 0; end = bytes.indexOf(10, begin)) {
+    answer(Buffer.concat([rest, bytes.subarray(begin, end)]))
+    rest = Buffer.alloc(0)
+    begin = end + 1
+  }
+  rest = Buffer.concat([rest, bytes.subarray(begin)])
+})
+process.stdin.on('end', () => process.exit(0))

@@ -11,6 +11,9 @@ export class Refusal extends Error {
 export const malformed = (message) => new Refusal('BAD_REQUEST', message)
 export const unsupported = (message) => new Refusal('UNSUPPORTED', message)
 
+/** Fields of an acquire that ask for other kinds of locks. */
+const newKinds = ['locks', 'permits', 'limit', 'local_first', 'linger_ms']
+
 export class Request {
   #fields
 
@@ -21,7 +24,7 @@ export class Request {
   static parse(line) {
     let fields
     try {
-      fields = JSON.parse(line)
+      fields = JSON.parse(new TextDecoder('utf-8', { fatal: true, ignoreBOM: true }).decode(line), wellFormed)
     } catch (error) {
       throw malformed(`a request is a JSON object: ${error.message}`)
     }
@@ -46,7 +49,7 @@ export class Request {
       if (value === undefined) throw malformed(`the field ${name} is missing`)
       return value
     }
-    const readers = ['field', 'text', 'texts', 'flag', 'millis', 'token']
+    const readers = ['field', 'text', 'texts', 'millis', 'token']
     return Object.fromEntries(readers.map((read) => [read, required(read)]))
   }
 
@@ -63,13 +66,27 @@ export class Request {
     return this.#typed(name, 'true or false', (value) => typeof value === 'boolean')
   }
 
+  pairs(name) {
+    const isText = (item) => typeof item === 'string'
+    const isRight = (value) => typeof value === 'object' && !Array.isArray(value) && Object.values(value).every(isText)
+    return this.#typed(name, 'an object of texts', isRight)
+  }
+
   millis(name) {
-    return this.#typed(name, 'a number of milliseconds', (value) => typeof value === 'number')
+    return this.#whole(name)
   }
 
   token(name) {
-    const value = this.#typed(name, 'a whole number', Number.isInteger)
+    const value = this.#whole(name)
     return value === undefined ? undefined : BigInt(value)
+  }
+
+  /** Refuses what asks for anything else: it must never be taken for a mutex. */
+  isForMutex() {
+    const kind = this.text('kind') ?? 'mutex'
+    if (kind !== 'mutex') throw unsupported(`there is no lock of the kind ${kind}`)
+    const asked = newKinds.find((name) => this.field(name) !== undefined)
+    if (asked !== undefined) throw unsupported(`there is no lock with ${asked}`)
   }
 
   oneOf(name, known) {
@@ -78,9 +95,25 @@ export class Request {
     return value
   }
 
+  #whole(name) {
+    const value = this.#typed(name, 'a whole number', Number.isInteger)
+    // What no language's 64 bits can hold stops here.
+    if (Math.abs(value) >= 2 ** 63)
+      throw new Refusal('INVALID_ARGUMENT', `${name} (TTL, timeout or token) cannot be ${value}`)
+    return value
+  }
+
   #typed(name, what, isRight) {
     const value = this.field(name)
     if (value !== undefined && !isRight(value)) throw malformed(`the field ${name} must be ${what}`)
     return value
   }
+}
+
+/** JSON can write characters that no UTF-8 can say. */
+function wellFormed(name, value) {
+  for (const text of [name, value]) {
+    if (typeof text === 'string' && !text.isWellFormed()) throw new SyntaxError('it has half a character')
+  }
+  return value
 }

@@ -2,7 +2,7 @@
 
 It does no locking, waiting or retrying of its own. Every request becomes a task, so that later requests are not held up; to
 cancel one is to cancel its task. With `via: sync` the acquire blocks a thread of its own and brings a guard of the blocking
-API. At the end of the input it ends at once and releases nothing.
+API, and so does all that is done with that. At the end of the input it ends at once and releases nothing.
 """
 
 from __future__ import annotations
@@ -22,6 +22,10 @@ if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
 
 Fields = dict[str, Any]
+# Fields of an acquire that ask for other kinds of locks.
+NEW_KINDS = ("locks", "permits", "limit", "local_first", "linger_ms")
+# What no language's 64 bits can hold stops here.
+MOST = 2**63
 # The form that is meant where a request says nothing: see `run-sync`.
 FORMS = ("sync", "async") if os.environ.get("LEASEHOLD_DRIVER_VIA") == "sync" else ("async", "sync")
 
@@ -61,15 +65,56 @@ class Request:
             raise malformed(f"the field {name!r} is missing")
         return value
 
+    def whole(self, name: str) -> int | None:
+        """A whole number: 5000.0 and 5e3 are as whole as 5000."""
+        value: float | None = self.get(name, int, float)
+        if value is None:
+            return None
+        if value != value // 1:
+            raise malformed(f"the field {name!r} must be a whole number")
+        if not -MOST <= value < MOST:
+            msg = f"{name} cannot be {value}"
+            raise leasehold.InvalidArgument(msg)
+        return int(value)
+
+    def need_whole(self, name: str) -> int:
+        value = self.whole(name)
+        if value is None:
+            raise malformed(f"the field {name!r} is missing")
+        return value
+
     def seconds(self, name: str) -> float | None:
-        millis: float | None = self.get(name, int, float)
+        millis = self.whole(name)
         return None if millis is None else millis / 1000
 
+    def texts(self, name: str) -> list[str]:
+        items: list[str] = self.get(name, list) or []
+        if not all(isinstance(item, str) for item in items):
+            raise malformed(f"the field {name!r} must be a list of texts")
+        return items
+
+    def pairs(self, name: str) -> dict[str, str]:
+        fields: dict[str, str] = self.get(name, dict) or {}
+        if not all(isinstance(value, str) for value in fields.values()):
+            raise malformed(f"the field {name!r} must be an object of texts")
+        return fields
+
     def one_of(self, name: str, *choices: str) -> str:
-        value: str = self.get(name, str) or choices[0]
+        value: str | None = self.get(name, str)
+        if value is None:
+            return choices[0]
         if value not in choices:
             raise malformed(f"{name} is one of {', '.join(choices)}, not {value!r}")
         return value
+
+    def is_for_mutex(self) -> None:
+        """Refuses what asks for anything else: it must never be taken for a mutex."""
+        kind = self.get("kind", str)
+        if kind not in (None, "mutex"):
+            raise unsupported(f"there is no lock of the kind {kind!r}")
+        for name in NEW_KINDS:
+            if self.fields.get(name) is not None:
+                raise unsupported(f"there is no lock with {name!r}")
 
 
 class Driver:
@@ -78,21 +123,19 @@ class Driver:
     def __init__(self) -> None:
         self.clients: dict[str, leasehold.Client] = {}
         self.holds: dict[str, leasehold.Guard | aio.Guard] = {}
-        self.tasks: dict[str, asyncio.Task[Fields]] = {}
-        self.blocking: dict[str, leasehold.Cancel] = {}
+        # What had a name that has been given to something else: it goes on.
+        self.former: list[object] = []
+        # Every request, by its id: what ends it, where it was not answered at once.
+        self.requests: dict[str, Callable[[], object] | None] = {}
 
     def line(self, line: bytes) -> None:
         id_ = None
         try:
-            try:
-                fields = json.loads(line)
-            except ValueError as error:
-                raise malformed(f"a request is a JSON object: {error}") from None
-            if not isinstance(fields, dict):
-                raise malformed("a request is a JSON object")
+            fields = parse(line)
             id_ = fields.get("id")
             if id_ is None:
                 raise malformed('the field "id" is missing')
+            self.requests[json.dumps(id_)] = None
             operation = getattr(self, "op_" + Request(fields).need("op", str), None)
             if operation is None:
                 raise unsupported(f"the Python driver knows no operation {fields['op']!r}")
@@ -100,11 +143,15 @@ class Driver:
         except (Refusal, leasehold.LeaseholdError) as error:
             refuse(id_, error)
             return
+        if answer is None:
+            return  # It was given.
         if isinstance(answer, dict):
             reply(id_, answer)
             return
         task = asyncio.ensure_future(answer)
-        self.tasks[json.dumps(id_)] = task
+        # A thread that blocks is ended in another way, or not at all.
+        if self.requests[json.dumps(id_)] is None:
+            self.requests[json.dumps(id_)] = task.cancel
         task.add_done_callback(lambda task: finish(id_, task))
 
     def client(self, request: Request) -> leasehold.Client:
@@ -112,9 +159,6 @@ class Driver:
         if name not in self.clients:
             raise malformed(f"no client {name!r} was opened")
         return self.clients[name]
-
-    def lock(self, request: Request) -> aio.Lock:
-        return aio.Client.of(self.client(request)).lock(request.need("lock", str))
 
     def hold(self, request: Request) -> leasehold.Guard | aio.Guard:
         name = request.need("hold", str)
@@ -126,25 +170,33 @@ class Driver:
         return {"language": "python", "version": leasehold.__version__}
 
     def op_open(self, request: Request) -> Fields:
-        endpoints = request.need("endpoints", list)
-        if not all(isinstance(endpoint, str) for endpoint in endpoints):
-            raise malformed("the endpoints must be texts")
+        name = request.need("client", str)
+        request.need("endpoints", list)
         texts = ("namespace", "identity", "user", "password", "ca_file", "cert_file", "key_file")
         spans = ("ttl", "connect_timeout", "request_timeout")
         options: Fields = {name: request.get(name, str) for name in texts}
         options |= {name: request.seconds(name + "_ms") for name in spans}
-        self.clients[request.need("client", str)] = leasehold.Client(endpoints, **options)
+        client = leasehold.Client(request.texts("endpoints"), **options)
+        self.former.append(self.clients.get(name))
+        self.clients[name] = client
         return {}
 
     def op_ping(self, request: Request) -> Awaitable[Fields]:
-        return nothing(aio.Client.of(self.client(request)).ping())
+        client = self.client(request)
+        return nothing(self.run(request, FORMS[0] == "sync", aio.Client.of(client).ping, client.ping))
 
     def op_close(self, request: Request) -> Awaitable[Fields]:
-        return nothing(aio.Client.of(self.client(request)).close())
+        client = self.client(request)
+        return nothing(self.run(request, FORMS[0] == "sync", aio.Client.of(client).close, client.close))
+
+    def op_on_state(self, request: Request) -> None:
+        name = request.need("client", str)
+        client = self.client(request) if FORMS[0] == "sync" else aio.Client.of(self.client(request))
+        tell = self.teller("state", client=name)
+        self.subscribe(request, lambda: client.on_state(lambda state: tell(state=state.name.upper())))
 
     def op_acquire(self, request: Request) -> Awaitable[Fields]:
-        if request.get("kind", str) not in (None, "mutex"):
-            raise unsupported(f"there is no lock of the kind {request.fields['kind']!r}")
+        request.is_for_mutex()
         mode = request.one_of("mode", "wait", "try")
         is_sync = request.one_of("via", *FORMS) == "sync"
         hold, name = request.need("hold", str), request.need("lock", str)
@@ -155,26 +207,28 @@ class Driver:
         client = self.client(request)
         if not is_sync:
             return self.acquired(hold, attempt(aio.Client.of(client).lock(name, **options), mode))
-        lock = client.lock(name, **options)
-        cancel = self.blocking[json.dumps(request.fields["id"])] = leasehold.Cancel()
+        lock, cancel = client.lock(name, **options), leasehold.Cancel()
+        self.requests[json.dumps(request.fields["id"])] = cancel.cancel
         return self.acquired(hold, in_thread(attempt, lock, mode, cancel=cancel))
 
     async def acquired(self, hold: str, attempt: Awaitable[leasehold.Guard | aio.Guard | None]) -> Fields:
         guard = await attempt
         if guard is None:
             raise leasehold.LockTimeout("somebody holds it")
+        self.former.append(self.holds.get(hold))
         self.holds[hold] = guard
         fields = {"key": guard.key, "token": guard.token, "sequence": guard.sequence, "lease": guard.lease}
         return {**fields, "remaining_ms": int(guard.remaining * 1000)}
 
     def op_cancel(self, request: Request) -> Fields:
-        target = json.dumps(request.need("target", int, float, str))
-        if target not in self.tasks:
-            raise malformed(f"no request {target} was made, or it was answered at once")
-        if target in self.blocking:
-            self.blocking[target].cancel()
-        else:
-            self.tasks[target].cancel()
+        target = json.dumps(request.fields.get("target"))
+        if target == "null":
+            raise malformed('the field "target" is missing')
+        if target not in self.requests:
+            raise malformed(f"no request {target} was made")
+        # Where it is answered already, this comes too late, and does nothing.
+        if (end := self.requests[target]) is not None:
+            end()
         return {}
 
     def op_check(self, request: Request) -> Fields:
@@ -183,28 +237,115 @@ class Driver:
 
     def op_release(self, request: Request) -> Awaitable[Fields]:
         guard = self.hold(request)
-        return nothing(guard.release() if isinstance(guard, aio.Guard) else in_thread(guard.release))
+        return nothing(self.under(request, guard, guard.release))
 
     def op_extend(self, request: Request) -> Awaitable[Fields]:
-        guard, span = self.hold(request), request.need("ttl_ms", int, float) / 1000
-        return nothing(guard.extend(span) if isinstance(guard, aio.Guard) else in_thread(guard.extend, span))
+        span = request.need_whole("ttl_ms") / 1000
+        guard = self.hold(request)
+        return nothing(self.under(request, guard, guard.extend, span))
 
     def op_guarded_put(self, request: Request) -> Awaitable[Fields]:
-        guard, key, value = self.hold(request), request.need("key", str), request.need("value", str)
-        return nothing(guard.put(key, value) if isinstance(guard, aio.Guard) else in_thread(guard.put, key, value))
+        key, value = request.need("key", str), request.need("value", str)
+        guard = self.hold(request)
+        return nothing(self.under(request, guard, guard.put, key, value))
 
-    def op_on_lost(self, request: Request) -> Fields:
-        guard, hold = self.hold(request), request.need("hold", str)
-        guard.on_lost(lambda reason: write({"event": "lost", "hold": hold, "reason": reason.name}))
-        return {}
+    async def op_guarded_delete(self, request: Request) -> Fields:
+        key = request.need("key", str)
+        guard = self.hold(request)
+        await self.under(request, guard, guard.delete, key)
+        return {"values": []}
+
+    async def op_guarded_txn(self, request: Request) -> Fields:
+        puts, deletes, gets = request.pairs("puts"), request.texts("deletes"), request.texts("gets")
+        guard = self.hold(request)
+        txn = guard.txn()
+        for key, value in puts.items():
+            txn.put(key, value)
+        for key in deletes:
+            txn.delete(key)
+        for key in gets:
+            txn.get(key)
+        committed = await self.under(request, guard, txn.commit)
+        return {"values": [None if value is None else value.decode(errors="replace") for value in committed.values]}
+
+    def op_on_lost(self, request: Request) -> None:
+        hold, guard = request.need("hold", str), self.hold(request)
+        tell = self.teller("lost", hold=hold)
+        self.subscribe(request, lambda: guard.on_lost(lambda reason: tell(reason=reason.name)))
 
     async def op_queue(self, request: Request) -> Fields:
         names = ("key", "token", "lease", "identity", "foreign")
-        contenders = await self.lock(request).queue()
+        name, client = request.need("lock", str), self.client(request)
+        lock, blocking = aio.Client.of(client).lock(name), client.lock(name)
+        contenders = await self.run(request, FORMS[0] == "sync", lock.queue, blocking.queue)
         return {"contenders": [{name: getattr(one, name) for name in names} for one in contenders]}
 
     def op_force_release(self, request: Request) -> Awaitable[Fields]:
-        return nothing(self.lock(request).force_release(request.need("token", int)))
+        name, token = request.need("lock", str), request.need_whole("token")
+        client = self.client(request)
+        lock, blocking = aio.Client.of(client).lock(name), client.lock(name)
+        return nothing(self.run(request, FORMS[0] == "sync", lock.force_release, blocking.force_release, token))
+
+    def under(
+        self, request: Request, guard: leasehold.Guard | aio.Guard, function: Callable[..., Any], *args: object
+    ) -> Any:
+        """What is done with a hold: it takes the form in which that was acquired."""
+        return self.run(request, isinstance(guard, leasehold.Guard), function, function, *args)
+
+    def run(
+        self,
+        request: Request,
+        is_sync: bool,
+        function: Callable[..., Any],
+        blocking: Callable[..., Any],
+        *args: object,
+    ) -> Any:
+        """Starts the one form or the other; something to await for what it brings."""
+        if not is_sync:
+            return function(*args)
+        id_ = json.dumps(request.fields["id"])
+        self.requests[id_] = stuck
+
+        def call() -> Any:
+            try:
+                return blocking(*args)
+            finally:
+                self.requests[id_] = lambda: None
+
+        return in_thread(call)
+
+    def teller(self, event: str, **about: str) -> Callable[..., None]:
+        return lambda **news: write({"event": event, **about, **news})
+
+    def subscribe(self, request: Request, ask: Callable[[], object]) -> None:
+        """Answers before the first event is told: whoever tells one waits for the output."""
+        with output:
+            ask()
+            reply(request.fields["id"], {})
+
+
+def stuck() -> None:
+    raise unsupported("Python cannot end this blocking call from another thread")
+
+
+def parse(line: bytes) -> Fields:
+    """The fields of a request.
+
+    Python reads more than JSON is: NaN and the like, and characters that no UTF-8 can say.
+    """
+    try:
+        fields = json.loads(line, parse_constant=not_json)
+        json.dumps(fields, ensure_ascii=False).encode()
+    except (ValueError, RecursionError) as error:
+        raise malformed(f"a request is a JSON object: {error}") from None
+    if not isinstance(fields, dict):
+        raise malformed("a request is a JSON object")
+    return fields
+
+
+def not_json(constant: str) -> None:
+    msg = f"{constant} is no JSON"
+    raise ValueError(msg)
 
 
 async def nothing(work: Awaitable[object]) -> Fields:
@@ -268,7 +409,7 @@ def write(message: Fields) -> None:
 
 async def main() -> None:
     driver = Driver()
-    lines = asyncio.StreamReader(limit=2**24)
+    lines = asyncio.StreamReader(limit=2**30)
     await asyncio.get_running_loop().connect_read_pipe(lambda: asyncio.StreamReaderProtocol(lines), sys.stdin)
     while line := await lines.readline():
         driver.line(line)
@@ -276,5 +417,5 @@ async def main() -> None:
     os._exit(0)
 
 
-output = threading.Lock()
+output = threading.RLock()
 asyncio.run(main())

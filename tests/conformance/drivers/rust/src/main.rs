@@ -6,14 +6,14 @@
 mod request;
 
 use std::{
-    collections::HashMap,
+    collections::{HashMap, HashSet},
     io::{self, BufRead as _, Write as _},
     process::exit,
     sync::{Arc, Mutex, PoisonError},
 };
 
-use leasehold::{Client, ClientOptions, Code, Error, Guard};
-use request::{Refusal, Request, malformed, unsupported};
+use leasehold::{Client, ClientOptions, Code, Error, Guard, SessionState};
+use request::{Refusal, Request, invalid, malformed, unsupported};
 use serde_json::{Value, json};
 use tokio::{runtime::Runtime, sync::RwLock, task::AbortHandle};
 
@@ -28,6 +28,9 @@ type Hold = Arc<RwLock<Option<Guard>>>;
 struct Driver {
     clients: HashMap<String, Client>,
     holds: Arc<Mutex<HashMap<String, Hold>>>,
+    /// Every request there was, by its id.
+    seen: HashSet<String>,
+    /// Those that were not answered at once.
     tasks: HashMap<String, AbortHandle>,
 }
 
@@ -56,6 +59,7 @@ impl Driver {
         if id.is_null() {
             return reply(&id, Err(malformed("the field \"id\" is missing")));
         }
+        self.seen.insert(id.to_string());
         if let Err(refusal) = self.request(&id, &request) {
             reply(&id, Err(refusal));
         }
@@ -65,8 +69,9 @@ impl Driver {
     fn request(&mut self, id: &Value, request: &Request) -> Result<(), Refusal> {
         match request.text("op")? {
             "open" => {
+                let name = request.text("client")?.to_owned();
                 let client = options(request)?.build()?;
-                self.clients.insert(request.text("client")?.to_owned(), client);
+                forget(self.clients.insert(name, client));
                 reply(id, Ok(json!({})));
             }
             "ping" => {
@@ -79,9 +84,14 @@ impl Driver {
             }
             "acquire" => self.acquire(id, request)?,
             "cancel" => {
-                let target = request.target()?;
-                let unknown = || malformed(format!("no request {target} was made, or it was answered at once"));
-                self.tasks.get(&target.to_string()).ok_or_else(unknown)?.abort();
+                let target = request.target()?.to_string();
+                if !self.seen.contains(&target) {
+                    return Err(malformed(format!("no request {target} was made")));
+                }
+                // Where it is answered already, this comes too late, and does nothing.
+                if let Some(task) = self.tasks.get(&target) {
+                    task.abort();
+                }
                 reply(id, Ok(json!({})));
             }
             "check" => {
@@ -95,14 +105,35 @@ impl Driver {
                 reply(id, Ok(json!({"held": held, "remaining_ms": remaining.as_millis() as u64})));
             }
             "on_lost" => {
-                let hold = self.hold(request)?;
-                let guard = hold.try_read().map_err(|_| not_held())?;
-                let lost = guard.as_ref().ok_or_else(not_held)?.lost();
                 let name = request.text("hold")?.to_owned();
+                let hold = self.hold(request)?;
+                // One that is released is never lost any more.
+                let lost = match hold.try_read().as_deref() {
+                    Ok(Some(guard)) => Some(guard.lost()),
+                    _ => None,
+                };
                 reply(id, Ok(json!({})));
                 tokio::spawn(async move {
-                    let reason = lost.await;
-                    write(json!({"event": "lost", "hold": name, "reason": reason.name(), "mono_ns": mono_ns()}));
+                    let Some(lost) = lost else { return };
+                    let (reason, mono_ns) = (lost.await, mono_ns());
+                    write(json!({"event": "lost", "hold": name, "reason": reason.name(), "mono_ns": mono_ns}));
+                });
+            }
+            "on_state" => {
+                let name = request.text("client")?.to_owned();
+                let mut states = self.client(request)?.on_state();
+                reply(id, Ok(json!({})));
+                tokio::spawn(async move {
+                    while let Some(state) = states.next().await {
+                        let mono_ns = mono_ns();
+                        let state = match state {
+                            SessionState::Ok => "OK",
+                            SessionState::Suspect => "SUSPECT",
+                            SessionState::Lost(_) => "LOST",
+                            _ => "UNKNOWN",
+                        };
+                        write(json!({"event": "state", "client": name, "state": state, "mono_ns": mono_ns}));
+                    }
                 });
             }
             "release" => {
@@ -113,23 +144,34 @@ impl Driver {
                 });
             }
             "guarded_put" => {
-                let hold = self.hold(request)?;
                 let (key, value) = (request.text("key")?.to_owned(), request.text("value")?.to_owned());
+                let hold = self.hold(request)?;
                 self.start(id, async move {
                     let guard = hold.read().await;
                     Ok(guard.as_ref().ok_or_else(not_held)?.put(key, value).await.map(|_| json!({}))?)
                 });
             }
-            "extend" => {
+            "guarded_delete" => {
+                let key = request.text("key")?.to_owned();
                 let hold = self.hold(request)?;
+                self.start(id, async move {
+                    let guard = hold.read().await;
+                    guard.as_ref().ok_or_else(not_held)?.delete(key).await?;
+                    Ok(json!({"values": []}))
+                });
+            }
+            "guarded_txn" => self.guarded_txn(id, request)?,
+            "extend" => {
                 let ttl = request.millis("ttl_ms")?;
+                let hold = self.hold(request)?;
                 self.start(id, async move {
                     let guard = hold.read().await;
                     Ok(guard.as_ref().ok_or_else(not_held)?.extend(ttl).await.map(|_| json!({}))?)
                 });
             }
             "queue" => {
-                let lock = self.client(request)?.lock(request.text("lock")?);
+                let name = request.text("lock")?;
+                let lock = self.client(request)?.lock(name);
                 self.start(id, async move {
                     let contender = |contender: leasehold::Contender| {
                         json!({
@@ -145,8 +187,8 @@ impl Driver {
                 });
             }
             "force_release" => {
-                let lock = self.client(request)?.lock(request.text("lock")?);
-                let token = request.integer("token")?;
+                let (name, token) = (request.text("lock")?, request.integer("token")?);
+                let lock = self.client(request)?.lock(name);
                 self.start(id, async move { Ok(lock.force_release(token).await.map(|()| json!({}))?) });
             }
             "version" => reply(id, Ok(json!({"language": "rust", "version": env!("CARGO_PKG_VERSION")}))),
@@ -156,10 +198,7 @@ impl Driver {
     }
 
     fn acquire(&mut self, id: &Value, request: &Request) -> Result<(), Refusal> {
-        match request.text_if_any("kind")? {
-            None | Some("mutex") => {}
-            Some(other) => return Err(unsupported(format!("there is no lock of the kind {other:?}"))),
-        }
+        request.is_for_mutex()?;
         match request.text_if_any("via")? {
             None | Some("async") => {}
             Some("sync") => return Err(unsupported("Rust has no blocking form")),
@@ -171,8 +210,8 @@ impl Driver {
             Some(other) => return Err(malformed(format!("mode is wait or try, not {other:?}"))),
         };
         let wait = request.millis_if_any("wait_ms")?;
-        let name = request.text("hold")?.to_owned();
-        let mut lock = self.client(request)?.lock(request.text("lock")?);
+        let (name, lock) = (request.text("hold")?.to_owned(), request.text("lock")?);
+        let mut lock = self.client(request)?.lock(lock);
         if let Some(ttl) = request.millis_if_any("ttl_ms")? {
             lock = lock.ttl(ttl);
         }
@@ -199,8 +238,25 @@ impl Driver {
                 "remaining_ms": guard.remaining().as_millis() as u64,
             });
             let hold = Arc::new(RwLock::new(Some(guard)));
-            holds.lock().unwrap_or_else(PoisonError::into_inner).insert(name, hold);
+            forget(holds.lock().unwrap_or_else(PoisonError::into_inner).insert(name, hold));
             Ok(fields)
+        });
+        Ok(())
+    }
+
+    fn guarded_txn(&mut self, id: &Value, request: &Request) -> Result<(), Refusal> {
+        let puts = request.pairs_if_any("puts")?.unwrap_or_default();
+        let deletes = request.texts_if_any("deletes")?.unwrap_or_default();
+        let gets = request.texts_if_any("gets")?.unwrap_or_default();
+        let hold = self.hold(request)?;
+        self.start(id, async move {
+            let guard = hold.read().await;
+            let txn = guard.as_ref().ok_or_else(not_held)?.txn();
+            let txn = puts.iter().fold(txn, |txn, (key, value)| txn.put(key, value));
+            let txn = deletes.iter().fold(txn, |txn, key| txn.delete(key));
+            let committed = gets.iter().fold(txn, |txn, key| txn.get(key)).commit().await?;
+            let text = |value: Option<Vec<u8>>| value.map(|bytes| String::from_utf8_lossy(&bytes).into_owned());
+            Ok(json!({"values": committed.values.into_iter().map(text).collect::<Vec<_>>()}))
         });
         Ok(())
     }
@@ -241,7 +297,7 @@ fn options(request: &Request) -> Result<ClientOptions, Refusal> {
     }
     match (request.text_if_any("user")?, request.text_if_any("password")?) {
         (Some(user), password) => options = options.user(user, password.unwrap_or_default()),
-        (None, Some(_)) => return Err(malformed("a password needs a user")),
+        (None, Some(_)) => return Err(invalid("a password needs a user")),
         (None, None) => {}
     }
     if let Some(path) = request.text_if_any("ca_file")? {
@@ -263,6 +319,11 @@ fn options(request: &Request) -> Result<ClientOptions, Refusal> {
         options = options.identity(identity);
     }
     Ok(options)
+}
+
+/// What a name stood for goes on when the name is given to something else: dropped, it would be released.
+fn forget<T>(former: Option<T>) {
+    std::mem::forget(former);
 }
 
 fn not_held() -> Refusal {

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use leasehold::Error;
-use serde_json::{Map, Value};
+use serde_json::{Map, Number, Value};
 
 /// Why a request failed: a stable code, and a message for people.
 pub struct Refusal {
@@ -24,10 +24,18 @@ pub fn malformed(message: impl Into<String>) -> Refusal {
     Refusal { code: "BAD_REQUEST", message: message.into() }
 }
 
+/// The request is of the right form, but no value of Rust's can say it to leasehold.
+pub fn invalid(message: impl Into<String>) -> Refusal {
+    Refusal { code: leasehold::Code::InvalidArgument.name(), message: message.into() }
+}
+
 /// The request is of the right form, but asks for something that this driver does not know.
 pub fn unsupported(message: impl Into<String>) -> Refusal {
     Refusal { code: "UNSUPPORTED", message: message.into() }
 }
+
+/// Fields of an acquire that ask for other kinds of locks.
+const NEW_KINDS: [&str; 5] = ["locks", "permits", "limit", "local_first", "linger_ms"];
 
 /// A request, to be read field by field. A field that is null counts as left out.
 pub struct Request(pub Map<String, Value>);
@@ -64,20 +72,24 @@ impl Request {
         }
     }
 
+    /// A whole number, if it is there; 5000.0 and 5e3 are as whole as 5000.
+    fn whole_if_any(&self, name: &str) -> Result<Option<i128>, Refusal> {
+        let whole = |number: &Number| {
+            let exact = number.as_i64().map(i128::from).or(number.as_u64().map(i128::from));
+            exact.or(number.as_f64().filter(|float| float.fract() == 0.0).map(|float| float as i128))
+        };
+        let Some(value) = self.field(name) else { return Ok(None) };
+        let number = value.as_number().and_then(whole);
+        number.map(Some).ok_or_else(|| malformed(format!("the field {name:?} must be a whole number")))
+    }
+
     /// A span in milliseconds, if it is there.
     pub fn millis_if_any(&self, name: &str) -> Result<Option<Duration>, Refusal> {
-        match self.field(name) {
-            None => Ok(None),
-            Some(Value::Number(number)) => match number.as_u64() {
-                Some(millis) => Ok(Some(Duration::from_millis(millis))),
-                // Well-formed, but no `Duration` can hold it: here the type is what refuses it.
-                None => Err(Refusal {
-                    code: leasehold::Code::InvalidArgument.name(),
-                    message: format!("{name} must be a whole number of milliseconds from 0 up, not {number}"),
-                }),
-            },
-            Some(_) => Err(malformed(format!("the field {name:?} must be a number of milliseconds"))),
-        }
+        let Some(number) = self.whole_if_any(name)? else { return Ok(None) };
+        // No `Duration` can hold one below 0, and what no language's 64 bits can hold stops here.
+        let refused = |_| invalid(format!("{name} (TTL or timeout) cannot be {number} ms"));
+        let millis = i64::try_from(number).and_then(u64::try_from).map_err(refused)?;
+        Ok(Some(Duration::from_millis(millis)))
     }
 
     /// A span in milliseconds.
@@ -87,15 +99,41 @@ impl Request {
 
     /// A whole number.
     pub fn integer(&self, name: &str) -> Result<i64, Refusal> {
-        let value = Self::required(name, self.field(name))?;
-        value.as_i64().ok_or_else(|| malformed(format!("the field {name:?} must be a whole number")))
+        let number = Self::required(name, self.whole_if_any(name)?)?;
+        i64::try_from(number).map_err(|_| invalid(format!("{name} cannot be {number}")))
+    }
+
+    /// A list of texts, if it is there.
+    pub fn texts_if_any(&self, name: &str) -> Result<Option<Vec<String>>, Refusal> {
+        let Some(value) = self.field(name) else { return Ok(None) };
+        let text = |item: &Value| item.as_str().map(str::to_owned);
+        let texts = value.as_array().and_then(|items| items.iter().map(text).collect());
+        texts.map(Some).ok_or_else(|| malformed(format!("the field {name:?} must be a list of texts")))
     }
 
     /// A list of texts.
-    pub fn texts(&self, name: &str) -> Result<Vec<&str>, Refusal> {
-        let items = Self::required(name, self.field(name))?.as_array();
-        let texts = items.and_then(|items| items.iter().map(Value::as_str).collect());
-        texts.ok_or_else(|| malformed(format!("the field {name:?} must be a list of texts")))
+    pub fn texts(&self, name: &str) -> Result<Vec<String>, Refusal> {
+        Self::required(name, self.texts_if_any(name)?)
+    }
+
+    /// Texts by their names, if they are there.
+    pub fn pairs_if_any(&self, name: &str) -> Result<Option<Vec<(String, String)>>, Refusal> {
+        let Some(value) = self.field(name) else { return Ok(None) };
+        let pair = |(name, value): (&String, &Value)| Some((name.clone(), value.as_str()?.to_owned()));
+        let pairs = value.as_object().and_then(|fields| fields.iter().map(pair).collect());
+        pairs.map(Some).ok_or_else(|| malformed(format!("the field {name:?} must be an object of texts")))
+    }
+
+    /// Refuses what asks for anything but a mutex: it must never be taken for one.
+    pub fn is_for_mutex(&self) -> Result<(), Refusal> {
+        match self.text_if_any("kind")? {
+            None | Some("mutex") => {}
+            Some(other) => return Err(unsupported(format!("there is no lock of the kind {other:?}"))),
+        }
+        match NEW_KINDS.into_iter().find(|name| self.field(name).is_some()) {
+            None => Ok(()),
+            Some(name) => Err(unsupported(format!("there is no lock with {name:?}"))),
+        }
     }
 
     /// The request whose answer is no longer wanted.

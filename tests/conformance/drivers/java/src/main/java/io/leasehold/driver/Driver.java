@@ -5,36 +5,42 @@ import static io.leasehold.driver.Request.unsupported;
 
 import com.google.gson.Gson;
 import com.google.gson.GsonBuilder;
+import com.google.gson.JsonArray;
 import com.google.gson.JsonElement;
 import com.google.gson.JsonNull;
 import com.google.gson.JsonObject;
-import com.google.gson.JsonParseException;
-import com.google.gson.JsonParser;
+import io.leasehold.Contender;
 import io.leasehold.Guard;
+import io.leasehold.GuardedTxn;
 import io.leasehold.LeaseholdClient;
 import io.leasehold.LeaseholdException;
 import io.leasehold.LeaseholdLock;
 import io.leasehold.driver.Request.Refusal;
-import java.io.BufferedReader;
+import java.io.BufferedInputStream;
+import java.io.ByteArrayOutputStream;
 import java.io.IOException;
-import java.io.InputStreamReader;
 import java.io.PrintStream;
 import java.nio.charset.StandardCharsets;
 import java.nio.file.Path;
 import java.time.Duration;
+import java.util.List;
 import java.util.Map;
 import java.util.Optional;
+import java.util.Queue;
 import java.util.concurrent.CancellationException;
 import java.util.concurrent.CompletableFuture;
 import java.util.concurrent.CompletionException;
 import java.util.concurrent.ConcurrentHashMap;
+import java.util.concurrent.ConcurrentLinkedQueue;
+import java.util.function.Function;
+import java.util.function.Supplier;
 
 /**
  * The conformance driver of the Java API: one JSON request a line on stdin, replies and events on stdout.
  *
  * <p>It does no locking, waiting or retrying of its own. Asynchronous requests use the futures of the API and are cancelled with
- * {@link CompletableFuture#cancel}; blocking ones have a thread each, which is interrupted. At the end of the input it ends at
- * once and releases nothing.
+ * {@link CompletableFuture#cancel}; blocking ones (an acquire with {@code via: sync}, and all that is done with its hold) have a
+ * thread each, and an acquire is interrupted. At the end of the input it ends at once and releases nothing.
  */
 public final class Driver {
     private static final Gson JSON = new GsonBuilder().serializeNulls().disableHtmlEscaping().create();
@@ -42,42 +48,50 @@ public final class Driver {
     /** How locks are acquired where a request does not say. */
     private static final String VIA = System.getProperty("driver.via", "async");
 
+    private static final boolean BLOCKS = VIA.equals("sync");
+
     private final Map<String, LeaseholdClient> clients = new ConcurrentHashMap<>();
-    private final Map<String, Guard> holds = new ConcurrentHashMap<>();
+    private final Map<String, Hold> holds = new ConcurrentHashMap<>();
+    /** What had a name that has been given to something else: it goes on. */
+    private final Queue<Object> former = new ConcurrentLinkedQueue<>();
     /** How to cancel a request. */
-    private final Map<JsonElement, Runnable> running = new ConcurrentHashMap<>();
+    private final Map<JsonElement, Runnable> requests = new ConcurrentHashMap<>();
     private final PrintStream out = new PrintStream(new java.io.FileOutputStream(java.io.FileDescriptor.out), false);
 
-    /** What a blocking call of the API brings. */
-    private interface Call {
-        JsonObject run() throws InterruptedException;
+    /** A guard, and whether it was acquired by a blocking call. */
+    private record Hold(Guard guard, boolean blocks) {}
+
+    /** A blocking call of the API. */
+    private interface Call<T> {
+        T run() throws InterruptedException;
     }
 
     private Driver() {}
 
     public static void main(String[] arguments) throws IOException {
         Driver driver = new Driver();
-        var in = new BufferedReader(new InputStreamReader(System.in, StandardCharsets.UTF_8));
-        String line;
-        while ((line = in.readLine()) != null) {
-            driver.line(line);
+        var in = new BufferedInputStream(System.in);
+        var line = new ByteArrayOutputStream();
+        // Not by a reader of lines: to that, a carriage return ends one, too.
+        for (int next = in.read(); next >= 0 || line.size() > 0; next = in.read()) {
+            if (next >= 0 && next != '\n') {
+                line.write(next);
+                continue;
+            }
+            driver.line(line.toByteArray());
+            line.reset();
         }
         // As a crash would: no exit hooks.
         Runtime.getRuntime().halt(0);
     }
 
-    private void line(String line) {
+    private void line(byte[] line) {
         JsonElement id = JsonNull.INSTANCE;
         try {
-            JsonElement parsed = JsonParser.parseString(line);
-            if (!parsed.isJsonObject()) {
-                throw malformed("a request is a JSON object");
-            }
-            Request request = new Request(parsed.getAsJsonObject());
+            Request request = Request.parse(line);
             id = request.field("id").orElseThrow(() -> malformed("the field \"id\" is missing"));
+            requests.put(id, () -> {});
             request(id, request);
-        } catch (JsonParseException error) {
-            fail(id, malformed("a request is a JSON object: " + error.getMessage()));
         } catch (RuntimeException error) {
             fail(id, error);
         }
@@ -86,56 +100,88 @@ public final class Driver {
     private void request(JsonElement id, Request request) {
         switch (request.text("op")) {
             case "open" -> {
-                clients.put(request.text("client"), open(request));
+                String name = request.text("client");
+                LeaseholdClient client = open(request);
+                Optional.ofNullable(clients.put(name, client)).ifPresent(former::add);
                 reply(id, new JsonObject());
             }
-            case "ping" -> await(id, client(request).pingAsync().thenApply(done -> new JsonObject()));
-            case "close" -> await(id, client(request).closeAsync().thenApply(done -> new JsonObject()));
+            case "ping" -> {
+                LeaseholdClient client = client(request);
+                perform(id, BLOCKS, client::pingAsync, run(client::ping), Driver::nothing);
+            }
+            case "close" -> {
+                LeaseholdClient client = client(request);
+                perform(id, BLOCKS, client::closeAsync, run(client::close), Driver::nothing);
+            }
+            case "on_state" -> {
+                String name = request.text("client");
+                LeaseholdClient client = client(request);
+                subscribe(id, () -> client.onState(state -> tell("state", "client", name, "state", state.health())));
+            }
             case "acquire" -> acquire(id, request);
             case "cancel" -> {
                 JsonElement target = request.field("target").orElseThrow(() -> malformed("the field \"target\" is missing"));
-                Optional.ofNullable(running.get(target))
-                        .orElseThrow(() -> malformed("no request " + target + " was made, or it was answered at once"))
+                // Where it is answered already, this comes too late, and does nothing.
+                Optional.ofNullable(requests.get(target))
+                        .orElseThrow(() -> malformed("no request " + target + " was made"))
                         .run();
                 reply(id, new JsonObject());
             }
             case "check" -> {
-                Guard guard = hold(request);
+                Guard guard = hold(request).guard();
                 JsonObject fields = new JsonObject();
                 fields.addProperty("held", guard.held());
                 fields.addProperty("remaining_ms", guard.remaining().toMillis());
                 reply(id, fields);
             }
             case "on_lost" -> {
-                Guard guard = hold(request);
+                Guard guard = hold(request).guard();
                 String name = request.text("hold");
-                reply(id, new JsonObject());
-                guard.onLost(reason -> {
-                    JsonObject event = new JsonObject();
-                    event.addProperty("mono_ns", System.nanoTime());
-                    event.addProperty("event", "lost");
-                    event.addProperty("hold", name);
-                    event.addProperty("reason", reason.name());
-                    write(event);
-                });
+                subscribe(id, () -> guard.onLost(reason -> tell("lost", "hold", name, "reason", reason)));
             }
-            case "release" -> await(id, hold(request).releaseAsync().thenApply(done -> new JsonObject()));
+            case "release" -> {
+                Hold hold = hold(request);
+                perform(id, hold.blocks(), hold.guard()::releaseAsync, run(hold.guard()::release), Driver::nothing);
+            }
             case "guarded_put" -> {
-                byte[] key = request.text("key").getBytes(StandardCharsets.UTF_8);
-                byte[] value = request.text("value").getBytes(StandardCharsets.UTF_8);
-                await(id, hold(request).putAsync(key, value).thenApply(done -> new JsonObject()));
+                byte[] key = bytes(request.text("key"));
+                byte[] value = bytes(request.text("value"));
+                Hold hold = hold(request);
+                Guard guard = hold.guard();
+                perform(id, hold.blocks(), () -> guard.putAsync(key, value), () -> guard.put(key, value), Driver::nothing);
+            }
+            case "guarded_delete" -> {
+                byte[] key = bytes(request.text("key"));
+                Hold hold = hold(request);
+                Guard guard = hold.guard();
+                perform(id, hold.blocks(), () -> guard.deleteAsync(key), () -> guard.delete(key), done -> values(List.of()));
+            }
+            case "guarded_txn" -> {
+                Map<String, String> puts = request.pairs("puts");
+                List<String> deletes = request.textsIfAny("deletes").orElse(List.of());
+                List<String> gets = request.textsIfAny("gets").orElse(List.of());
+                Hold hold = hold(request);
+                GuardedTxn txn = hold.guard().txn();
+                puts.forEach(txn::put);
+                deletes.forEach(txn::delete);
+                gets.forEach(txn::get);
+                perform(id, hold.blocks(), txn::commitAsync, txn::commit, done -> values(done.values()));
             }
             case "extend" -> {
                 Duration span = Duration.ofMillis(request.integer("ttl_ms"));
-                await(id, hold(request).extendAsync(span).thenApply(done -> new JsonObject()));
+                Hold hold = hold(request);
+                Guard guard = hold.guard();
+                perform(id, hold.blocks(), () -> guard.extendAsync(span), run(() -> guard.extend(span)), Driver::nothing);
             }
-            case "queue" -> await(id, lock(request).queueAsync().thenApply(contenders -> {
-                JsonObject fields = new JsonObject();
-                fields.add("contenders", JSON.toJsonTree(contenders));
-                return fields;
-            }));
-            case "force_release" -> await(
-                    id, lock(request).forceReleaseAsync(request.integer("token")).thenApply(done -> new JsonObject()));
+            case "queue" -> {
+                LeaseholdLock lock = lock(request);
+                perform(id, BLOCKS, lock::queueAsync, lock::queue, Driver::contenders);
+            }
+            case "force_release" -> {
+                LeaseholdLock lock = lock(request);
+                long token = request.integer("token");
+                perform(id, BLOCKS, () -> lock.forceReleaseAsync(token), run(() -> lock.forceRelease(token)), Driver::nothing);
+            }
             case "version" -> {
                 JsonObject fields = new JsonObject();
                 fields.addProperty("language", "java");
@@ -146,6 +192,10 @@ public final class Driver {
         }
     }
 
+    private static byte[] bytes(String text) {
+        return text.getBytes(StandardCharsets.UTF_8);
+    }
+
     private static LeaseholdClient open(Request request) {
         var options = LeaseholdClient.builder(request.texts("endpoints"));
         request.millisIfAny("ttl_ms").ifPresent(options::ttl);
@@ -154,7 +204,7 @@ public final class Driver {
         Optional<String> password = request.textIfAny("password");
         Optional<String> user = request.textIfAny("user");
         if (password.isPresent() && user.isEmpty()) {
-            throw malformed("a password needs a user");
+            throw new Refusal("INVALID_ARGUMENT", "a password needs a user");
         }
         user.ifPresent(name -> options.user(name, password.orElse("")));
         request.textIfAny("ca_file").map(Path::of).ifPresent(options::caFile);
@@ -166,10 +216,7 @@ public final class Driver {
     }
 
     private void acquire(JsonElement id, Request request) {
-        String kind = request.textIfAny("kind").orElse("mutex");
-        if (!kind.equals("mutex")) {
-            throw unsupported("there is no lock of the kind " + kind);
-        }
+        request.isForMutex();
         boolean isTry = isSecond(request, "mode", "wait", "try", "wait");
         boolean isSync = isSecond(request, "via", "async", "sync", VIA);
         String hold = request.text("hold");
@@ -179,16 +226,13 @@ public final class Driver {
                 .map(plain -> plain.withRenew(request.flag("renew", true)))
                 .map(plain -> plain.withRequeue(request.flag("requeue", true)))
                 .orElseThrow();
-        if (isSync) {
-            block(id, () -> won(hold, isTry ? taken(lock.tryAcquire()) : wait.isPresent() ? lock.acquire(wait.get()) : lock.acquire()));
-            return;
-        }
+        Function<Guard, JsonObject> won = guard -> won(hold, guard, isSync);
         if (isTry) {
-            var future = lock.tryAcquireAsync();
-            await(id, future, future.thenApply(guard -> won(hold, taken(guard))));
+            perform(id, isSync, lock::tryAcquireAsync, lock::tryAcquire, guard -> won.apply(taken(guard)));
+        } else if (wait.isPresent()) {
+            perform(id, isSync, () -> lock.acquireAsync(wait.get()), () -> lock.acquire(wait.get()), won);
         } else {
-            var future = wait.isPresent() ? lock.acquireAsync(wait.get()) : lock.acquireAsync();
-            await(id, future, future.thenApply(guard -> won(hold, guard)));
+            perform(id, isSync, lock::acquireAsync, lock::acquire, won);
         }
     }
 
@@ -196,15 +240,44 @@ public final class Driver {
         return guard.orElseThrow(() -> new Refusal("NOT_ACQUIRED", "somebody holds it"));
     }
 
-    private JsonObject won(String hold, Guard guard) {
-        holds.put(hold, guard);
+    private JsonObject won(String hold, Guard guard, boolean isSync) {
+        Optional.ofNullable(holds.put(hold, new Hold(guard, isSync))).ifPresent(former::add);
         JsonObject fields = new JsonObject();
-        fields.addProperty("mono_ns", System.nanoTime());
         fields.addProperty("key", guard.key());
         fields.addProperty("token", guard.token());
         fields.addProperty("sequence", guard.sequence());
         fields.addProperty("lease", guard.lease());
         fields.addProperty("remaining_ms", guard.remaining().toMillis());
+        return fields;
+    }
+
+    private static JsonObject nothing(Object done) {
+        return new JsonObject();
+    }
+
+    private static JsonObject values(List<Optional<byte[]>> found) {
+        JsonArray values = new JsonArray();
+        for (Optional<byte[]> value : found) {
+            values.add(value.map(bytes -> new String(bytes, StandardCharsets.UTF_8)).orElse(null));
+        }
+        JsonObject fields = new JsonObject();
+        fields.add("values", values);
+        return fields;
+    }
+
+    private static JsonObject contenders(List<Contender> found) {
+        JsonArray contenders = new JsonArray();
+        for (Contender one : found) {
+            JsonObject fields = new JsonObject();
+            fields.addProperty("key", one.key());
+            fields.addProperty("token", one.token());
+            fields.addProperty("lease", one.lease());
+            fields.addProperty("identity", one.identity());
+            fields.addProperty("foreign", one.foreign());
+            contenders.add(fields);
+        }
+        JsonObject fields = new JsonObject();
+        fields.add("contenders", contenders);
         return fields;
     }
 
@@ -223,42 +296,91 @@ public final class Driver {
     }
 
     private LeaseholdLock lock(Request request) {
-        return client(request).lock(request.text("lock"));
+        String name = request.text("lock");
+        return client(request).lock(name);
     }
 
-    private Guard hold(Request request) {
+    private Hold hold(Request request) {
         return Optional.ofNullable(holds.get(request.text("hold")))
                 .orElseThrow(() -> new Refusal("NOT_HELD", "there is no such hold"));
     }
 
     // --- answers ---
 
-    private void await(JsonElement id, CompletableFuture<JsonObject> answer) {
-        await(id, answer, answer);
+    /** A call that brings nothing, as one that does. */
+    private static Call<Object> run(Runnable call) {
+        return () -> {
+            call.run();
+            return "done";
+        };
     }
 
-    private void await(JsonElement id, CompletableFuture<?> operation, CompletableFuture<JsonObject> answer) {
-        running.put(id, () -> operation.cancel(true));
-        answer.whenComplete((fields, error) -> {
-            if (error == null) {
-                reply(id, fields);
-            } else {
-                fail(id, error);
-            }
-        });
-    }
-
-    private void block(JsonElement id, Call call) {
+    /** Starts the one form or the other of an operation, and answers with what came of it. */
+    private <T> void perform(
+            JsonElement id,
+            boolean isSync,
+            Supplier<CompletableFuture<? extends T>> start,
+            Call<? extends T> call,
+            Function<? super T, JsonObject> fields) {
+        if (!isSync) {
+            CompletableFuture<? extends T> future = start.get();
+            requests.put(id, () -> future.cancel(true));
+            future.whenComplete((result, error) -> answer(id, System.nanoTime(), () -> {
+                if (error != null) {
+                    throw error;
+                }
+                return fields.apply(result);
+            }));
+            return;
+        }
         Thread thread = new Thread(() -> {
+            Answer answer;
             try {
-                reply(id, call.run());
+                T result = call.run();
+                answer = () -> fields.apply(result);
             } catch (InterruptedException | RuntimeException error) {
-                fail(id, error);
+                answer = () -> {
+                    throw error;
+                };
             }
+            answer(id, System.nanoTime(), answer);
         });
-        running.put(id, thread::interrupt);
+        // Whatever waits for a lock can be interrupted; it has no effect on one that has ended.
+        requests.put(id, thread::interrupt);
         thread.setDaemon(true);
         thread.start();
+    }
+
+    /** The fields of a reply, or why there are none. */
+    private interface Answer {
+        JsonObject fields() throws Throwable;
+    }
+
+    private void answer(JsonElement id, long monoNanos, Answer answer) {
+        try {
+            JsonObject fields = answer.fields();
+            fields.addProperty("mono_ns", monoNanos);
+            reply(id, fields);
+        } catch (Throwable error) {
+            fail(id, error);
+        }
+    }
+
+    /** Answers before the first event is told: whoever tells one waits for the output. */
+    private void subscribe(JsonElement id, Runnable ask) {
+        synchronized (out) {
+            ask.run();
+            reply(id, new JsonObject());
+        }
+    }
+
+    private void tell(String event, String kind, String name, String field, Enum<?> news) {
+        JsonObject message = new JsonObject();
+        message.addProperty("mono_ns", System.nanoTime());
+        message.addProperty("event", event);
+        message.addProperty(kind, name);
+        message.addProperty(field, news.name());
+        write(message);
     }
 
     private void reply(JsonElement id, JsonObject fields) {

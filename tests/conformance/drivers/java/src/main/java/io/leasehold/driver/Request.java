@@ -2,10 +2,21 @@ package io.leasehold.driver;
 
 import com.google.gson.JsonElement;
 import com.google.gson.JsonObject;
+import com.google.gson.JsonParseException;
+import com.google.gson.JsonParser;
 import com.google.gson.JsonPrimitive;
+import com.google.gson.Strictness;
+import com.google.gson.stream.JsonReader;
+import com.google.gson.stream.JsonToken;
+import java.io.IOException;
+import java.io.StringReader;
+import java.math.BigDecimal;
+import java.nio.ByteBuffer;
+import java.nio.charset.StandardCharsets;
 import java.time.Duration;
-import java.util.ArrayList;
+import java.util.LinkedHashMap;
 import java.util.List;
+import java.util.Map;
 import java.util.Optional;
 
 /** Reads a request field by field. A field that is null counts as left out. */
@@ -29,17 +40,35 @@ record Request(JsonObject fields) {
         return new Refusal("UNSUPPORTED", message);
     }
 
+    /** Fields of an acquire that ask for other kinds of locks. */
+    private static final List<String> NEW_KINDS = List.of("locks", "permits", "limit", "local_first", "linger_ms");
+
+    /** Reads one line, more strictly than this parser does by itself. */
+    static Request parse(byte[] line) {
+        try {
+            String text = StandardCharsets.UTF_8.newDecoder().decode(ByteBuffer.wrap(line)).toString();
+            JsonReader reader = new JsonReader(new StringReader(text));
+            reader.setStrictness(Strictness.STRICT);
+            JsonElement parsed = JsonParser.parseReader(reader);
+            if (reader.peek() != JsonToken.END_DOCUMENT) {
+                throw malformed("a request is one JSON object a line");
+            }
+            // JSON can write characters that no UTF-8 can say.
+            if (!parsed.isJsonObject() || !StandardCharsets.UTF_8.newEncoder().canEncode(parsed.toString())) {
+                throw malformed("a request is a JSON object");
+            }
+            return new Request(parsed.getAsJsonObject());
+        } catch (IOException | JsonParseException error) {
+            throw malformed("a request is a JSON object: " + error.getMessage());
+        }
+    }
+
     Optional<JsonElement> field(String name) {
         return Optional.ofNullable(fields.get(name)).filter(value -> !value.isJsonNull());
     }
 
     Optional<String> textIfAny(String name) {
-        return field(name).map(value -> {
-            if (!(value instanceof JsonPrimitive text) || !text.isString()) {
-                throw malformed("the field \"" + name + "\" must be a text");
-            }
-            return text.getAsString();
-        });
+        return field(name).map(value -> text(name, value));
     }
 
     String text(String name) {
@@ -61,16 +90,22 @@ record Request(JsonObject fields) {
         return integerIfAny(name).map(Duration::ofMillis);
     }
 
+    /** A whole number: 5000.0 and 5e3 are as whole as 5000. */
     Optional<Long> integerIfAny(String name) {
         return field(name).map(value -> {
-            try {
-                if (value instanceof JsonPrimitive number && number.isNumber()) {
-                    return number.getAsBigDecimal().longValueExact();
-                }
-            } catch (ArithmeticException | NumberFormatException notWhole) {
-                // Refused below.
+            if (!(value instanceof JsonPrimitive number) || !number.isNumber()) {
+                throw malformed("the field \"" + name + "\" must be a whole number");
             }
-            throw malformed("the field \"" + name + "\" must be a whole number");
+            BigDecimal exact = number.getAsBigDecimal();
+            try {
+                return exact.longValueExact();
+            } catch (ArithmeticException other) {
+                // What no language's 64 bits can hold, or a fraction.
+                if (exact.stripTrailingZeros().scale() <= 0) {
+                    throw new Refusal("INVALID_ARGUMENT", name + " (TTL, timeout or token) cannot be " + exact);
+                }
+                throw malformed("the field \"" + name + "\" must be a whole number");
+            }
         });
     }
 
@@ -79,18 +114,45 @@ record Request(JsonObject fields) {
     }
 
     List<String> texts(String name) {
-        JsonElement list = field(name).orElseThrow(() -> malformed("the field \"" + name + "\" is missing"));
-        List<String> texts = new ArrayList<>();
-        if (list.isJsonArray()) {
-            for (JsonElement item : list.getAsJsonArray()) {
-                if (item instanceof JsonPrimitive text && text.isString()) {
-                    texts.add(text.getAsString());
-                }
+        return textsIfAny(name).orElseThrow(() -> malformed("the field \"" + name + "\" is missing"));
+    }
+
+    Optional<List<String>> textsIfAny(String name) {
+        return field(name).map(list -> {
+            if (!list.isJsonArray()) {
+                throw malformed("the field \"" + name + "\" must be a list of texts");
             }
+            return list.getAsJsonArray().asList().stream().map(item -> text(name, item)).toList();
+        });
+    }
+
+    /** Texts by their names; none if the field is left out. */
+    Map<String, String> pairs(String name) {
+        Map<String, String> pairs = new LinkedHashMap<>();
+        field(name).ifPresent(object -> {
+            if (!object.isJsonObject()) {
+                throw malformed("the field \"" + name + "\" must be an object of texts");
+            }
+            object.getAsJsonObject().asMap().forEach((key, value) -> pairs.put(key, text(name, value)));
+        });
+        return pairs;
+    }
+
+    /** Refuses what asks for anything else: it must never be taken for a mutex. */
+    void isForMutex() {
+        String kind = textIfAny("kind").orElse("mutex");
+        if (!kind.equals("mutex")) {
+            throw unsupported("there is no lock of the kind " + kind);
         }
-        if (!list.isJsonArray() || texts.size() != list.getAsJsonArray().size()) {
-            throw malformed("the field \"" + name + "\" must be a list of texts");
+        NEW_KINDS.stream().filter(name -> field(name).isPresent()).findFirst().ifPresent(name -> {
+            throw unsupported("there is no lock with " + name);
+        });
+    }
+
+    private static String text(String name, JsonElement value) {
+        if (!(value instanceof JsonPrimitive text) || !text.isString()) {
+            throw malformed("the field \"" + name + "\" must be a text");
         }
-        return texts;
+        return text.getAsString();
     }
 }
