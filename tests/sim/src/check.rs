@@ -14,6 +14,8 @@ use leasehold::{
     store::{Key, KeyValue},
 };
 
+use crate::rules::{Rule, Verdict};
+
 /// Who holds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Owner {
@@ -42,19 +44,19 @@ pub struct Judge {
     given_away: BTreeSet<(Key, i64)>,
 }
 
-/// A rule that was broken.
-pub type Verdict = Result<(), String>;
-
 impl Judge {
     /// A session of a client told until when it can be trusted, in true time.
     pub fn on_deadline(&mut self, now: u64, client: usize, session: SessionId, until: u64) -> Verdict {
         let before = self.deadlines.insert((client, session), until).unwrap_or(until);
         if until < before {
-            return Err(format!("the deadline of client {client} {session:?} moved back from {before} to {until}"));
+            return Err(Rule::DeadlineMovedBack
+                .broken(format!("the deadline of client {client} {session:?} moved back from {before} to {until}")));
         }
         // A nanosecond of rounding between two clocks.
         if before + 1 < now && until > before {
-            return Err(format!("client {client} {session:?} was revived: its deadline {before} had passed at {now}"));
+            return Err(Rule::Revived.broken(format!(
+                "client {client} {session:?} was revived: its deadline {before} had passed at {now}"
+            )));
         }
         Ok(())
     }
@@ -75,17 +77,20 @@ impl Judge {
         let who = format!("client {client} {ticket:?} on {name} with token {}", hold.token);
         let deadline = self.deadlines.get(&(client, hold.session)).copied().unwrap_or_default();
         if deadline <= now {
-            return Err(format!("{who} was handed a lock that ended at {deadline}, now {now}"));
+            return Err(
+                Rule::HandedOverLate.broken(format!("{who} was handed a lock that ended at {deadline}, now {now}"))
+            );
         }
         let is_given_away = self.given_away.contains(&(hold.key.clone(), hold.token));
         if !is_given_away {
             self.exclude(now, name, &who)?;
             if !queue.iter().any(|kv| kv.key == hold.key && kv.create_revision == hold.token) {
-                return Err(format!("{who} holds with a key that does not stand: {:?}", hold.key));
+                return Err(Rule::KeyGone.broken(format!("{who} holds with a key that does not stand: {:?}", hold.key)));
             }
             let ahead = queue.iter().find(|kv| kv.create_revision < hold.token && !is_own(&kv.key));
             if let Some(ahead) = ahead {
-                return Err(format!("{who} overtook {:?} of revision {}", ahead.key, ahead.create_revision));
+                return Err(Rule::Overtaken
+                    .broken(format!("{who} overtook {:?} of revision {}", ahead.key, ahead.create_revision)));
             }
             self.grow(name, hold.token, &who)?;
         }
@@ -160,12 +165,12 @@ impl Judge {
             held.name == *name && self.until(held) > now && !self.given_away.contains(&(held.key.clone(), held.token))
         });
         match other {
-            Some(held) => Err(format!(
-                "two owners: {who}, and {:?} with token {} until {}",
+            Some(held) => Err(Rule::TwoOwners.broken(format!(
+                "{who}, and {:?} with token {} until {}",
                 held.owner,
                 held.token,
                 self.until(held)
-            )),
+            ))),
             None => Ok(()),
         }
     }
@@ -173,7 +178,7 @@ impl Judge {
     fn grow(&mut self, name: &Arc<str>, token: i64, who: &str) -> Verdict {
         let last = self.tokens.entry(name.clone()).or_default();
         if token <= *last {
-            return Err(format!("{who}, after an owner with token {last}"));
+            return Err(Rule::TokenNotGrown.broken(format!("{who}, after an owner with token {last}")));
         }
         *last = token;
         Ok(())

@@ -10,6 +10,7 @@ pub mod cluster;
 pub mod foreign;
 mod net;
 pub mod plan;
+pub mod rules;
 pub mod search;
 mod watches;
 pub mod world;
@@ -25,7 +26,7 @@ pub struct Outcome {
     /// Hash of everything that every client was told and did, in order: equal for equal runs.
     pub fingerprint: u64,
     /// The first rule that was broken, and when.
-    pub violation: Option<String>,
+    pub violation: Option<rules::Broken>,
     /// What happened, line by line, if it was asked for.
     pub trace: Vec<String>,
     /// How much happened.

@@ -1,15 +1,12 @@
 //! Plays seeds, and says how many a second; or searches, and says how many states. A seed that fails is named, and its trace is
 //! shown on request; a search that fails shows the shortest way to the fault.
 
-use std::{
-    panic::{AssertUnwindSafe, catch_unwind},
-    process::ExitCode,
-    time::Instant,
-};
+use std::{process::ExitCode, time::Instant};
 
-use clap::Parser;
+use clap::{Parser, ValueEnum as _};
 use leasehold_sim::{
-    Counts, Outcome, SEC, play,
+    Counts, SEC, play,
+    rules::{Rule, guarded},
     search::{scenarios, search},
 };
 
@@ -31,6 +28,9 @@ struct Options {
     /// Only the scenarios whose name contains this.
     #[arg(long, default_value = "")]
     scenario: String,
+    /// Lists the rules that are judged, by the names under which a broken one is reported.
+    #[arg(long)]
+    rules: bool,
     /// Ends after so many failures.
     #[arg(long, default_value_t = 1)]
     failures: u64,
@@ -38,6 +38,12 @@ struct Options {
 
 fn main() -> ExitCode {
     let options = Options::parse();
+    if options.rules {
+        for rule in Rule::value_variants() {
+            println!("{rule}");
+        }
+        return ExitCode::SUCCESS;
+    }
     if let Some(seed) = options.trace {
         return trace(seed);
     }
@@ -49,19 +55,17 @@ fn main() -> ExitCode {
     let mut fingerprints = 0_u64;
     for seed in options.from..options.from + options.seeds {
         played += 1;
-        match try_play(seed, false) {
+        let violation = match guarded(|| Ok(play(seed, false))) {
             Ok(outcome) => {
                 counts += outcome.counts;
                 fingerprints = fingerprints.rotate_left(1) ^ outcome.fingerprint;
-                if let Some(violation) = outcome.violation {
-                    println!("seed {seed}: {violation}");
-                    failures += 1;
-                }
+                outcome.violation
             }
-            Err(panic) => {
-                println!("seed {seed}: panicked: {panic}");
-                failures += 1;
-            }
+            Err(panic) => Some(panic),
+        };
+        if let Some(violation) = violation {
+            println!("seed {seed}: BROKEN {violation}");
+            failures += 1;
         }
         if failures >= options.failures {
             break;
@@ -104,9 +108,9 @@ fn search_all(limit: usize, only: &str, at_most: u64) -> ExitCode {
             found.seconds,
             found.states as f64 / found.seconds,
         );
-        if let Some((rule, way)) = found.violation {
+        if let Some((violation, way)) = found.violation {
             failures += 1;
-            println!("  BROKEN: {rule}");
+            println!("  BROKEN {violation}");
             for line in way {
                 println!("    {line}");
             }
@@ -121,7 +125,7 @@ fn search_all(limit: usize, only: &str, at_most: u64) -> ExitCode {
 }
 
 fn trace(seed: u64) -> ExitCode {
-    match try_play(seed, true) {
+    match guarded(|| Ok(play(seed, true))) {
         Ok(outcome) => {
             for line in &outcome.trace {
                 println!("{line}");
@@ -130,16 +134,8 @@ fn trace(seed: u64) -> ExitCode {
             if outcome.violation.is_some() { ExitCode::FAILURE } else { ExitCode::SUCCESS }
         }
         Err(panic) => {
-            println!("panicked: {panic}");
+            println!("{panic}");
             ExitCode::FAILURE
         }
     }
-}
-
-/// A bug can also show as a panic of the machines.
-fn try_play(seed: u64, with_trace: bool) -> Result<Outcome, String> {
-    catch_unwind(AssertUnwindSafe(|| play(seed, with_trace))).map_err(|panic| {
-        let text = panic.downcast_ref::<String>().cloned();
-        text.or_else(|| panic.downcast_ref::<&str>().map(|text| (*text).to_owned())).unwrap_or_default()
-    })
 }

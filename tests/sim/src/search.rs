@@ -19,6 +19,7 @@ pub use self::{
     model::{State, Step},
     scenario::{Budget, Scenario, scenarios},
 };
+use crate::rules::{Broken, guarded};
 
 /// What a search found out.
 #[derive(Clone, Debug, Default)]
@@ -34,7 +35,7 @@ pub struct Found {
     /// Whether every state that can be reached was seen.
     pub is_complete: bool,
     /// The broken rule, and the shortest way to it.
-    pub violation: Option<(String, Vec<String>)>,
+    pub violation: Option<(Broken, Vec<String>)>,
     /// How long it took, in seconds.
     pub seconds: f64,
 }
@@ -72,17 +73,17 @@ pub fn search(scenario: &Scenario, limit: usize) -> Found {
             // Liveness: from where nothing but time goes on, and from one state in 64 besides, everybody must get done.
             if state.is_quiet(&steps) || state.fingerprint().is_multiple_of(64) {
                 found.finished += 1;
-                if let Err(rule) = state.finish(scenario) {
-                    found.violation = Some((rule, tell(scenario, &ways, index, None)));
+                if let Err(broken) = guarded(|| state.finish(scenario)) {
+                    found.violation = Some((broken, tell(scenario, &ways, index, None)));
                     break 'levels;
                 }
             }
             for step in &steps {
                 found.steps += 1;
-                let after = match state.take(scenario, *step, &mut Vec::new()) {
+                let after = match guarded(|| state.take(scenario, *step, &mut Vec::new())) {
                     Ok(after) => after,
-                    Err(rule) => {
-                        found.violation = Some((rule, tell(scenario, &ways, index, Some(*step))));
+                    Err(broken) => {
+                        found.violation = Some((broken, tell(scenario, &ways, index, Some(*step))));
                         break 'levels;
                     }
                 };
@@ -118,7 +119,7 @@ fn tell(scenario: &Scenario, ways: &[(u32, Step)], to: u32, last: Option<Step>) 
     let mut lines = Vec::new();
     for step in steps {
         let mut told = Vec::new();
-        let after = state.take(scenario, step, &mut told);
+        let after = guarded(|| state.take(scenario, step, &mut told));
         lines.push(format!("{step:?}: {}", told.join("; ")));
         match after {
             Ok(after) => state = after,

@@ -16,12 +16,13 @@ use leasehold::{clock::Moment, hub::Input, queue::member::Ticket};
 
 use crate::{
     Counts, Outcome, SEC,
-    check::{Judge, Verdict},
+    check::Judge,
     client::{Client, Pent, Step},
     cluster::Cluster,
     foreign::Foreign,
     net::{Parcel, Request},
     plan::{Net, Plan},
+    rules::{Broken, Rule, Verdict},
 };
 
 /// Something that happens at its time.
@@ -110,7 +111,7 @@ pub struct World {
     pub(crate) last_late: u64,
     /// When somebody got on: a lock was won, released or given up.
     last_progress: u64,
-    violation: Option<String>,
+    violation: Option<Broken>,
     hasher: DefaultHasher,
     trace: Option<Vec<String>>,
     pub(crate) counts: Counts,
@@ -164,7 +165,7 @@ impl World {
         self.at(self.plan.heal_at, Event::Part);
         while self.violation.is_none() && self.part != Part::Over {
             let Some(Reverse(Entry(at, _, event))) = self.queue.pop() else {
-                self.break_rule(Err("nothing happens any more".to_owned()));
+                self.break_rule(Err(Rule::Stuck.broken("nothing happens any more")));
                 break;
             };
             if at > self.now {
@@ -176,7 +177,7 @@ impl World {
         self.counts.virtual_time = self.now;
         let violation = self.violation.take();
         if let (Some(violation), Some(trace)) = (&violation, &mut self.trace) {
-            trace.push(violation.clone());
+            trace.push(violation.to_string());
         }
         Outcome {
             fingerprint: self.hasher.finish(),
@@ -199,8 +200,8 @@ impl World {
     }
 
     fn break_rule(&mut self, verdict: Verdict) {
-        if let (Err(rule), None) = (verdict, &self.violation) {
-            self.violation = Some(format!("at {:.6} s: {rule}", self.now as f64 / SEC as f64));
+        if let (Err(Broken { rule, how }), None) = (verdict, &self.violation) {
+            self.violation = Some(rule.broken(format!("at {:.6} s: {how}", self.now as f64 / SEC as f64)));
         }
     }
 

@@ -12,6 +12,7 @@ use leasehold_sim::{
     SEC,
     check::{Judge, Owner},
     play,
+    rules::Rule,
     search::{scenarios, search},
 };
 
@@ -75,12 +76,13 @@ fn the_judge_sees_two_owners_and_an_overtaker_and_a_late_hand_off() {
     judge.on_deadline(0, 1, SessionId(1), 5 * SEC).expect("a first deadline");
     let mut second = judge.clone();
     let overtaker = second.on_acquired(0, 1, Ticket(1), &name, &hold("/a/2-1", 6), &queue, |_| false);
-    assert!(overtaker.is_err_and(|rule| rule.contains("overtook")));
+    assert!(overtaker.is_err_and(|broken| broken.rule == Rule::Overtaken));
     judge.on_acquired(0, 0, Ticket(1), &name, &hold("/a/1-1", 5), &queue, |_| false).expect("the first of the queue");
     let two = judge.on_acquired(SEC, 1, Ticket(1), &name, &hold("/a/2-1", 6), &queue, |_| true);
-    assert!(two.is_err_and(|rule| rule.contains("two owners")));
+    assert!(two.is_err_and(|broken| broken.rule == Rule::TwoOwners));
     let late = judge.on_acquired(6 * SEC, 1, Ticket(1), &name, &hold("/a/2-1", 6), &queue, |_| true);
-    assert!(late.is_err_and(|rule| rule.contains("ended at")));
-    assert!(judge.on_deadline(6 * SEC, 0, SessionId(1), 9 * SEC).is_err_and(|rule| rule.contains("revived")));
+    assert!(late.is_err_and(|broken| broken.rule == Rule::HandedOverLate));
+    let revived = judge.on_deadline(6 * SEC, 0, SessionId(1), 9 * SEC);
+    assert!(revived.is_err_and(|broken| broken.rule == Rule::Revived));
     assert!(judge.on_end(Owner::Ours(0, Ticket(1))) && !judge.on_end(Owner::Ours(0, Ticket(1))));
 }

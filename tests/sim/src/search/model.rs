@@ -30,6 +30,7 @@ use super::{
     fingerprint::{Part, of},
     scenario::{Budget, Scenario},
 };
+use crate::rules::{Broken, Rule, Verdict};
 
 const NAME: &str = "/a";
 const FOREIGN: LeaseId = LeaseId(0xf);
@@ -103,8 +104,6 @@ pub struct State {
     robbed: BTreeSet<(Key, i64)>,
 }
 
-type Taken = Result<(), String>;
-
 impl State {
     /// Where the search starts.
     pub fn new(scenario: &Scenario) -> Self {
@@ -165,7 +164,7 @@ impl State {
     }
 
     /// The state after `step`, or the rule that it breaks. What the clients did meanwhile is `told`.
-    pub fn take(&self, scenario: &Scenario, step: Step, told: &mut Vec<String>) -> Result<Self, String> {
+    pub fn take(&self, scenario: &Scenario, step: Step, told: &mut Vec<String>) -> Result<Self, Broken> {
         let mut after = self.clone();
         after.go(scenario, step, told)?;
         after.judge()?;
@@ -173,7 +172,7 @@ impl State {
     }
 
     /// Plays on without faults, everything at once, until everybody is done; then nothing may be left.
-    pub fn finish(&self, scenario: &Scenario) -> Taken {
+    pub fn finish(&self, scenario: &Scenario) -> Verdict {
         let mut state = self.clone();
         state.budget = Budget::default();
         let mut steps = Vec::new();
@@ -193,18 +192,18 @@ impl State {
             told.clear();
             state.judge()?;
         }
-        Err("the clients never come to rest".to_owned())
+        Err(Rule::Stuck.broken("the clients never come to rest"))
     }
 
     fn is_done(&self) -> bool {
-        let is_over = |node: &Part<Node>| {
-            node.tasks.iter().all(|task| matches!(task, Task::Unasked | Task::Done))
-                && node.is_closing == node.is_closed
-        };
-        self.nodes.iter().all(is_over) && self.contenders().is_empty()
+        self.nodes.iter().all(Self::is_over) && self.contenders().is_empty()
     }
 
-    fn pass_time(&mut self, limit: Moment) -> Taken {
+    fn is_over(node: &Part<Node>) -> bool {
+        node.tasks.iter().all(|task| matches!(task, Task::Unasked | Task::Done)) && node.is_closing == node.is_closed
+    }
+
+    fn pass_time(&mut self, limit: Moment) -> Verdict {
         let timer = self.next_timer();
         let Some(next) = timer.into_iter().chain(self.etcd.kv.next_expiry().filter(|at| *at > self.now)).min() else {
             return Err(self.stuck());
@@ -217,16 +216,18 @@ impl State {
         Ok(())
     }
 
-    fn stuck(&self) -> String {
+    /// Nothing goes on any more, but not everything is over.
+    fn stuck(&self) -> Broken {
         let tasks: Vec<_> = self.nodes.iter().map(|node| node.tasks.clone()).collect();
-        format!("somebody waits for ever, or something is left: {tasks:?}, keys {:?}", self.contenders())
+        let rule = if self.nodes.iter().all(Self::is_over) { Rule::KeyLeft } else { Rule::Stuck };
+        rule.broken(format!("{tasks:?}, keys {:?}", self.contenders()))
     }
 
     fn next_timer(&self) -> Option<Moment> {
         self.nodes.iter().filter_map(|node| node.hub.wake()).filter(|at| *at > self.now).min()
     }
 
-    fn go(&mut self, scenario: &Scenario, step: Step, told: &mut Vec<String>) -> Taken {
+    fn go(&mut self, scenario: &Scenario, step: Step, told: &mut Vec<String>) -> Verdict {
         match step {
             Step::Root => Ok(()),
             Step::Start(client, ticket) => {
@@ -327,7 +328,7 @@ impl State {
     }
 
     /// What must hold in every state: whoever holds stands first in the store, but for keys that its own client has left.
-    fn judge(&self) -> Taken {
+    fn judge(&self) -> Verdict {
         let mut holds = Vec::new();
         for (client, node) in self.nodes.iter().enumerate() {
             for task in &node.tasks {
@@ -341,16 +342,19 @@ impl State {
             }
         }
         if holds.len() > 1 {
-            return Err(format!("two owners: {holds:?}"));
+            return Err(Rule::TwoOwners.broken(format!("{holds:?}")));
         }
         let Some((client, key, token)) = holds.first() else { return Ok(()) };
         let queue = self.contenders();
         if !queue.iter().any(|kv| kv.key == **key && kv.create_revision == *token) {
-            return Err(format!("client {client} holds by {key:?}, which does not stand"));
+            return Err(Rule::KeyGone.broken(format!("client {client} holds by {key:?}, which does not stand")));
         }
         let is_own = |kv: &KeyValue| kv.lease.is_some_and(|lease| self.nodes[*client].leases.contains(&lease));
         match queue.iter().find(|kv| kv.create_revision < *token && !is_own(kv)) {
-            Some(ahead) => Err(format!("client {client} holds by {key:?}, but {:?} stands ahead", ahead.key)),
+            Some(ahead) => {
+                let how = format!("client {client} holds by {key:?}, but {:?} stands ahead", ahead.key);
+                Err(Rule::Overtaken.broken(how))
+            }
             None => Ok(()),
         }
     }

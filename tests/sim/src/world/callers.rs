@@ -7,7 +7,7 @@ use leasehold::{
 };
 
 use super::{Event, Part, World};
-use crate::{MS, SEC, check::Owner, client::Step};
+use crate::{MS, SEC, check::Owner, client::Step, rules::Rule};
 
 /// Room for a clock that runs wrong by 1 % and for messages on their way.
 const SLACK: u64 = 200 * MS;
@@ -43,11 +43,11 @@ impl World {
                     u64::try_from(self.clients[client].plan.config.request_timeout.as_nanos()).unwrap_or(u64::MAX);
                 let was_frozen = self.clients[client].was_frozen;
                 match self.task(client, ticket).extending_since.take() {
-                    None => {
-                        self.break_rule(Err(format!("client {client} {ticket:?}: an extension was answered twice")))
-                    }
+                    None => self.break_rule(Err(Rule::AnsweredTwice
+                        .broken(format!("client {client} {ticket:?}: an extension was answered twice")))),
                     Some(since) if !was_frozen && now - since > limit + limit / 50 + SLACK => {
-                        self.break_rule(Err(format!("client {client} {ticket:?}: an extension was answered late")));
+                        self.break_rule(Err(Rule::AnsweredLate
+                            .broken(format!("client {client} {ticket:?}: an extension was answered late"))));
                     }
                     Some(_) => {}
                 }
@@ -67,12 +67,13 @@ impl World {
                 let is_odd = task.is_lost || !task.has_won || !(had || task.is_void || task.releasing_since.is_some());
                 task.is_lost = true;
                 if is_odd {
-                    self.break_rule(Err(format!("client {client} {ticket:?}: lost without a hold, or lost twice")));
+                    self.break_rule(Err(
+                        Rule::OddLoss.broken(format!("client {client} {ticket:?}: lost without a hold, or lost twice"))
+                    ));
                 }
                 if is_calm && !is_private && !is_closing {
-                    self.break_rule(Err(format!(
-                        "client {client} {ticket:?}: lost ({reason}) although nothing went wrong"
-                    )));
+                    self.break_rule(Err(Rule::LostForNothing
+                        .broken(format!("client {client} {ticket:?}: lost ({reason}) although nothing went wrong"))));
                 }
             }
             Action::Deadline(session, until) => {
@@ -104,12 +105,14 @@ impl World {
         let (asked_at, cancelled_at) = (task.asked_at.unwrap_or(now), task.cancelled_at);
         let who = format!("client {client} {ticket:?}");
         if was_answered {
-            self.break_rule(Err(format!("{who}: an acquire was answered twice")));
+            self.break_rule(Err(Rule::AnsweredTwice.broken(format!("{who}: an acquire was answered twice"))));
         }
         let limits = [acquire.wait.map(|wait| asked_at + wait.as_nanos() as u64), cancelled_at];
         let limit = limits.into_iter().flatten().min();
         if limit.is_some_and(|limit| now > limit + (limit - asked_at) / 50 + SEC + SLACK) && !was_frozen {
-            self.break_rule(Err(format!("{who}: an acquire was answered later than asked for")));
+            self.break_rule(Err(
+                Rule::AnsweredLate.broken(format!("{who}: an acquire was answered later than asked for"))
+            ));
         }
         let Some(error) = error else { return };
         let fits = match error.code() {
@@ -122,7 +125,7 @@ impl World {
             _ => false,
         };
         if !fits {
-            self.break_rule(Err(format!("{who}: an acquire failed with {error}")));
+            self.break_rule(Err(Rule::WrongAnswer.broken(format!("{who}: an acquire failed with {error}"))));
         }
     }
 
@@ -152,9 +155,9 @@ impl World {
         let since = task.releasing_since.take();
         let who = format!("client {client} {ticket:?}");
         match since {
-            None => self.break_rule(Err(format!("{who}: a release was answered twice"))),
+            None => self.break_rule(Err(Rule::AnsweredTwice.broken(format!("{who}: a release was answered twice")))),
             Some(since) if !was_frozen && now - since > 5 * SEC + 100 * MS + SLACK => {
-                self.break_rule(Err(format!("{who}: a release was answered late")));
+                self.break_rule(Err(Rule::AnsweredLate.broken(format!("{who}: a release was answered late"))));
             }
             Some(_) => {}
         }
@@ -165,7 +168,8 @@ impl World {
             Err(error) => !is_calm && matches!(error.code(), Code::Lost | Code::Unavailable | Code::DeadlineExceeded),
         };
         if !fits {
-            self.break_rule(Err(format!("{who}: a release was answered with {result:?}, lost before: {was_lost}")));
+            self.break_rule(Err(Rule::WrongAnswer
+                .broken(format!("{who}: a release was answered with {result:?}, lost before: {was_lost}"))));
         }
     }
 
@@ -218,16 +222,20 @@ impl World {
                 || task.releasing_since.is_some()
                 || task.extending_since.is_some()
         });
-        if twice || is_late {
-            self.break_rule(Err(format!("client {client} closed twice ({twice}) or late ({is_late})")));
+        if twice {
+            self.break_rule(Err(Rule::AnsweredTwice.broken(format!("client {client} closed twice"))));
+        } else if is_late {
+            self.break_rule(Err(Rule::AnsweredLate.broken(format!("client {client} closed late"))));
         } else if let Some((ticket, task)) = unanswered {
             let rule = format!("client {client} closed without an answer to {ticket:?}: {task:?}");
-            self.break_rule(Err(rule));
+            self.break_rule(Err(Rule::Unanswered.broken(rule)));
         } else if matches!(self.part, Part::Close) {
             let leases = &self.clients[client].leases;
             let left = self.cluster.kv.leases().find(|lease| leases.contains(lease));
             if let Some(lease) = left {
-                self.break_rule(Err(format!("client {client} closed and left the lease {lease}")));
+                self.break_rule(Err(
+                    Rule::LeaseLeft.broken(format!("client {client} closed and left the lease {lease}"))
+                ));
             }
         }
     }

@@ -1,7 +1,7 @@
 //! The end of a run, part by part: everybody gets done, nothing is left but the leases of sessions, and then not even these.
 
 use super::{Event, Part, World};
-use crate::{MS, SEC, client::Client, foreign::Stage};
+use crate::{MS, SEC, client::Client, foreign::Stage, rules::Rule};
 
 /// After the last fault, somebody must get on within this time: longer than any hold of a plan, any TTL and any wait in between.
 const PATIENCE: u64 = 120 * SEC;
@@ -31,11 +31,13 @@ impl World {
                     None => "a foreign client waits for ever".to_owned(),
                 };
                 let keys = self.cluster.everything();
-                self.break_rule(Err(format!("{rule}; the keys are {keys:?}")));
+                self.break_rule(Err(Rule::Stuck.broken(format!("{rule}; the keys are {keys:?}"))));
             }
             Part::Settle(until) if now >= until => {
                 if let Some(kv) = self.cluster.everything().first() {
-                    self.break_rule(Err(format!("the key {:?} stands although nobody uses it", kv.key)));
+                    self.break_rule(Err(
+                        Rule::KeyLeft.broken(format!("the key {:?} stands although nobody uses it", kv.key))
+                    ));
                 }
                 for client in 0..self.clients.len() {
                     let process = &self.clients[client];
@@ -44,9 +46,8 @@ impl World {
                     let left: Vec<_> =
                         self.cluster.kv.leases().filter(|lease| process.leases.contains(lease)).collect();
                     if process.is_open() && left.len() > shared {
-                        self.break_rule(Err(format!(
-                            "client {client} has the leases {left:?}, but only {shared} sessions"
-                        )));
+                        self.break_rule(Err(Rule::LeaseLeft
+                            .broken(format!("client {client} has the leases {left:?}, but only {shared} sessions"))));
                     }
                 }
                 self.part = Part::Close;
@@ -60,12 +61,12 @@ impl World {
             Part::Close
                 if self.clients.iter().any(|client| client.closing_since.is_some_and(|at| now > at + 15 * SEC)) =>
             {
-                self.break_rule(Err("a client never closed".to_owned()));
+                self.break_rule(Err(Rule::Stuck.broken("a client never closed")));
             }
             Part::Drain(until) if now >= until => {
                 let left: Vec<_> = self.cluster.kv.leases().collect();
                 if !left.is_empty() {
-                    self.break_rule(Err(format!("the leases {left:?} are left")));
+                    self.break_rule(Err(Rule::LeaseLeft.broken(format!("the leases {left:?} are left"))));
                 }
                 self.part = Part::Over;
             }
@@ -76,7 +77,7 @@ impl World {
             && now > self.plan.heal_at + 10 * SEC
             && let Some(rule) = self.judge.untold(now)
         {
-            self.break_rule(Err(rule));
+            self.break_rule(Err(Rule::LossUntold.broken(rule)));
         }
         self.at(now + 500 * MS, Event::Part);
     }

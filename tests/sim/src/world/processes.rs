@@ -5,7 +5,7 @@ use std::hash::Hash;
 use leasehold::hub::Input;
 
 use super::{Event, World};
-use crate::client::Pent;
+use crate::{client::Pent, rules::Rule};
 
 impl World {
     /// Something reaches a process: now, or when it wakes up.
@@ -44,7 +44,7 @@ impl World {
     pub(crate) fn feed(&mut self, client: usize, input: Input) {
         self.spins += 1;
         if self.spins > 10_000 {
-            return self.break_rule(Err(format!("client {client} spins: {input:?}")));
+            return self.break_rule(Err(Rule::Spinning.broken(format!("client {client} spins: {input:?}"))));
         }
         self.counts.inputs += 1;
         self.log(|_| format!("client {client} <- {input:?}"));

@@ -6,7 +6,8 @@ use leasehold::{
     store::{Request, WatchReply},
 };
 
-use super::{Call, State, Taken, Task};
+use super::{Call, State, Task};
+use crate::rules::{Rule, Verdict};
 
 impl State {
     pub(super) fn set(&mut self, client: u8, ticket: Ticket, task: Task) {
@@ -17,7 +18,7 @@ impl State {
         });
     }
 
-    pub(super) fn feed(&mut self, client: u8, input: Input, told: &mut Vec<String>) -> Taken {
+    pub(super) fn feed(&mut self, client: u8, input: Input, told: &mut Vec<String>) -> Verdict {
         let now = self.now;
         if let Input::Watch(WatchReply::Cancelled { id, .. }) = &input {
             self.wires.change(|wires| wires.watches[client as usize].remove(id));
@@ -32,7 +33,7 @@ impl State {
         Ok(())
     }
 
-    fn carry_out(&mut self, client: u8, action: Action) -> Taken {
+    fn carry_out(&mut self, client: u8, action: Action) -> Verdict {
         let who = |ticket: Ticket| format!("client {client} {ticket:?}");
         match action {
             Action::Call(rpc, request, _) => {
@@ -63,14 +64,21 @@ impl State {
                 }
                 let node = &self.nodes[client as usize];
                 if node.tasks[ticket.0 as usize] != Task::Asked {
-                    return Err(format!("{}: an acquire was answered twice", who(ticket)));
+                    return Err(Rule::AnsweredTwice.broken(format!("{}: an acquire was answered twice", who(ticket))));
                 }
                 if node.deadlines.get(&hold.session).is_none_or(|until| *until <= self.now) {
-                    return Err(format!("{} was handed a lock past its deadline", who(ticket)));
+                    return Err(
+                        Rule::HandedOverLate.broken(format!("{} was handed a lock past its deadline", who(ticket)))
+                    );
                 }
                 if !self.robbed.contains(&(hold.key.clone(), hold.token)) {
                     if hold.token <= self.last_token {
-                        return Err(format!("{} has token {} after {}", who(ticket), hold.token, self.last_token));
+                        return Err(Rule::TokenNotGrown.broken(format!(
+                            "{} has token {} after {}",
+                            who(ticket),
+                            hold.token,
+                            self.last_token
+                        )));
                     }
                     self.last_token = hold.token;
                 }
@@ -78,7 +86,8 @@ impl State {
             }
             Action::Failed(ticket, error) => {
                 if self.nodes[client as usize].tasks[ticket.0 as usize] != Task::Asked {
-                    return Err(format!("{}: an acquire was answered twice, with {error}", who(ticket)));
+                    return Err(Rule::AnsweredTwice
+                        .broken(format!("{}: an acquire was answered twice, with {error}", who(ticket))));
                 }
                 self.set(client, ticket, Task::Done);
             }
@@ -87,7 +96,7 @@ impl State {
                     return Ok(());
                 }
                 if self.nodes[client as usize].tasks[ticket.0 as usize] != Task::Releasing {
-                    return Err(format!("{}: a release was answered twice", who(ticket)));
+                    return Err(Rule::AnsweredTwice.broken(format!("{}: a release was answered twice", who(ticket))));
                 }
                 self.set(client, ticket, Task::Done);
             }
@@ -95,13 +104,14 @@ impl State {
             Action::Lost(ticket, _) => match self.nodes[client as usize].tasks[ticket.0 as usize] {
                 Task::Holds { .. } | Task::Lost => self.set(client, ticket, Task::Done),
                 Task::Releasing => {}
-                _ => return Err(format!("{}: lost without a hold", who(ticket))),
+                _ => return Err(Rule::OddLoss.broken(format!("{}: lost without a hold", who(ticket)))),
             },
             Action::Deadline(session, until) => {
                 let now = self.now;
                 let before = self.nodes[client as usize].change(|node| node.deadlines.insert(session, until));
                 if before.is_some_and(|before| until < before || (before < now && until > before)) {
-                    return Err(format!("client {client}: a deadline moved from {before:?} to {until:?} at {now:?}"));
+                    return Err(Rule::DeadlineMovedBack
+                        .broken(format!("client {client}: a deadline moved from {before:?} to {until:?} at {now:?}")));
                 }
             }
             Action::Extended(..) => {}

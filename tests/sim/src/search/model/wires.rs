@@ -5,10 +5,11 @@ use leasehold::{
     store::{ErrorKind, StoreError, WatchReply},
 };
 
-use super::{Call, State, Taken};
+use super::{Call, State};
+use crate::rules::Verdict;
 
 impl State {
-    pub(super) fn apply_call(&mut self, client: u8, rpc: RpcId) -> Taken {
+    pub(super) fn apply_call(&mut self, client: u8, rpc: RpcId) -> Verdict {
         let Some(Call::Sent(request)) = self.wires.calls.get(&(client, rpc)).cloned() else { return Ok(()) };
         let mut result = None;
         self.write(|kv, now| result = Some(kv.call(now, &request)));
@@ -20,14 +21,14 @@ impl State {
         Ok(())
     }
 
-    pub(super) fn reply(&mut self, client: u8, rpc: RpcId, told: &mut Vec<String>) -> Taken {
+    pub(super) fn reply(&mut self, client: u8, rpc: RpcId, told: &mut Vec<String>) -> Verdict {
         match self.wires.change(|wires| wires.calls.remove(&(client, rpc))) {
             Some(Call::Answered(result)) => self.feed(client, Input::Reply(rpc, result), told),
             _ => Ok(()),
         }
     }
 
-    pub(super) fn break_call(&mut self, client: u8, rpc: RpcId, goes_on: bool, told: &mut Vec<String>) -> Taken {
+    pub(super) fn break_call(&mut self, client: u8, rpc: RpcId, goes_on: bool, told: &mut Vec<String>) -> Verdict {
         self.wires.change(|wires| {
             if let Some(Call::Sent(request)) = wires.calls.remove(&(client, rpc))
                 && goes_on
@@ -56,7 +57,7 @@ impl State {
         }
     }
 
-    pub(super) fn break_watches(&mut self, client: u8, told: &mut Vec<String>) -> Taken {
+    pub(super) fn break_watches(&mut self, client: u8, told: &mut Vec<String>) -> Verdict {
         self.etcd.change(|etcd| etcd.watches.retain(|(of, _), _| *of != client));
         let ids = self.wires.change(|wires| {
             wires.watch_up[client as usize].clear();
