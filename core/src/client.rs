@@ -11,11 +11,7 @@ use std::{
 
 use tokio::{
     runtime::Handle,
-    sync::{
-        broadcast,
-        mpsc::{self, error::SendError},
-        oneshot,
-    },
+    sync::{broadcast, oneshot},
 };
 
 use crate::{
@@ -79,7 +75,7 @@ struct Live {
 struct Running {
     runtime: Handle,
     store: Arc<dyn Store>,
-    commands: mpsc::UnboundedSender<Command>,
+    engine: engine::Handle,
 }
 
 impl Default for Live {
@@ -212,13 +208,13 @@ impl Client {
     /// # Cancel safety
     /// Dropping the future does not stop the closing.
     pub async fn close(&self) -> Result<()> {
-        let commands = {
+        let engine = {
             let running = self.running();
             self.inner.is_closed.store(true, Ordering::Release);
-            running.as_ref().map(|running| running.commands.clone())
+            running.as_ref().map(|running| running.engine.clone())
         };
         let (answer, closed) = oneshot::channel();
-        if commands.is_some_and(|commands| commands.send(Command::Close(answer)).is_ok()) {
+        if engine.is_some_and(|engine| engine.send(Command::Close(answer)).is_ok()) {
             // An engine that ends without an answer has closed, too.
             let _ = closed.await;
         }
@@ -270,13 +266,18 @@ impl Client {
 
     /// Hands a command to the engine; starts it if need be. Where that fails, its answer says why.
     pub(crate) fn send(&self, command: Command) {
-        match self.run(|_, _, commands| commands.clone()) {
-            Ok(commands) => {
-                if let Err(SendError(command)) = commands.send(command) {
-                    engine::refuse(command, &engine::closed());
-                }
+        let engine = match self.run(|_, _, engine| engine.clone()) {
+            Ok(engine) => engine,
+            Err(error) => return engine::refuse(command, &error),
+        };
+        let Err(command) = engine.send(command) else { return };
+        match engine.failure() {
+            None => engine::refuse(command, &engine::closed()),
+            Some(failure) => {
+                // Whoever comes next finds another engine.
+                self.running().take_if(|running| running.engine.is(&engine));
+                engine::refuse(command, failure);
             }
-            Err(error) => engine::refuse(command, &error),
         }
     }
 
@@ -330,13 +331,13 @@ impl Client {
     }
 
     /// Gives `act` what runs for this client; starts it if nothing does yet.
-    fn run<T>(&self, act: impl FnOnce(&Handle, &Arc<dyn Store>, &mpsc::UnboundedSender<Command>) -> T) -> Result<T> {
+    fn run<T>(&self, act: impl FnOnce(&Handle, &Arc<dyn Store>, &engine::Handle) -> T) -> Result<T> {
         let mut running = self.running();
         if self.inner.is_closed.load(Ordering::Acquire) {
             return Err(engine::closed());
         }
-        if let Some(Running { runtime, store, commands }) = &*running {
-            return Ok(act(runtime, store, commands));
+        if let Some(Running { runtime, store, engine }) = &*running {
+            return Ok(act(runtime, store, engine));
         }
         let runtime = runtime::handle()?;
         let store: Arc<dyn Store> = match &self.inner.target {
@@ -353,9 +354,9 @@ impl Client {
             request_timeout: self.inner.options.request_timeout,
             seed,
         };
-        let commands = engine::start(config, store.clone(), self.inner.live.get().states.clone(), &runtime);
-        let result = act(&runtime, &store, &commands);
-        *running = Some(Running { runtime, store, commands });
+        let engine = engine::start(config, store.clone(), self.inner.live.get().states.clone(), &runtime);
+        let result = act(&runtime, &store, &engine);
+        *running = Some(Running { runtime, store, engine });
         Ok(result)
     }
 }

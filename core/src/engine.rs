@@ -2,21 +2,24 @@
 //!
 //! One task on the thread of [`crate::runtime`] owns the hub and polls its calls itself, which saves two turns of the scheduler
 //! for each; streams are tasks beside it that only pass on what they hear. Callers talk to it by [`Command`]s. It ends when it
-//! is closed, or when the last handle of its client is gone.
+//! is closed, or when the last handle of its client is gone. If it ends by a panic, every hold is over and everybody who waits
+//! is told why; the client starts another one.
 
 use std::{
+    any::Any,
     collections::HashMap,
+    panic::AssertUnwindSafe,
     pin::Pin,
     sync::{
-        Arc,
+        Arc, OnceLock,
         atomic::{AtomicU64, Ordering},
     },
     time::Duration,
 };
 
-use futures_util::{StreamExt, stream::FuturesUnordered};
+use futures_util::{FutureExt, StreamExt, stream::FuturesUnordered};
 use tokio::{
-    runtime::Handle,
+    runtime,
     sync::{broadcast, mpsc, oneshot},
     time::Instant,
 };
@@ -24,17 +27,19 @@ use tokio::{
 use crate::{
     client::{Client, SessionState},
     clock,
-    error::{Code, Error, Result},
+    error::{Code, Error, LostReason, Result},
     guard::Guard,
     hold::{End, Fate, HoldState},
     hub::{Acquire, Action, Config, Hold, Hub, Input, RpcId, StreamId},
     queue::member::{SessionId, Ticket},
-    store::{LeaseId, RenewalStream, Request, Store, WatchStream},
+    store::{ErrorKind, LeaseId, RenewalStream, Request, Store, StoreError, WatchStream},
     watch::{FromStream, Watches},
 };
 
 /// The longest sleep: the timer does not count the time that the machine is suspended, the deadlines do.
 const LONGEST_SLEEP: Duration = Duration::from_millis(500);
+/// How long an engine that broke waits for the revocation of a lease.
+const REVOKE: Duration = Duration::from_secs(5);
 /// Inputs taken in before the timer is looked at again.
 const BURST: usize = 64;
 
@@ -88,16 +93,41 @@ struct Engine {
     is_closed: bool,
 }
 
-/// Starts an engine on the current runtime.
+/// An engine as its client sees it.
+#[derive(Clone, Debug)]
+pub(crate) struct Handle {
+    commands: mpsc::UnboundedSender<Command>,
+    /// Why it ended, if it ended by a panic; set before it obeys no more.
+    failure: Arc<OnceLock<Error>>,
+}
+
+impl Handle {
+    /// Gives it a command; gives that back if it has ended.
+    pub(crate) fn send(&self, command: Command) -> std::result::Result<(), Command> {
+        self.commands.send(command).map_err(|mpsc::error::SendError(command)| command)
+    }
+
+    /// Why it ended, if it ended by a panic.
+    pub(crate) fn failure(&self) -> Option<&Error> {
+        self.failure.get()
+    }
+
+    /// Whether `other` is the same engine.
+    pub(crate) fn is(&self, other: &Self) -> bool {
+        Arc::ptr_eq(&self.failure, &other.failure)
+    }
+}
+
+/// Starts an engine on that runtime.
 pub(crate) fn start(
     config: Config,
     store: Arc<dyn Store>,
     states: broadcast::Sender<SessionState>,
-    runtime: &tokio::runtime::Handle,
-) -> mpsc::UnboundedSender<Command> {
-    let (sender, commands) = mpsc::unbounded_channel();
-    let (heard, inputs) = mpsc::unbounded_channel();
-    let engine = Engine {
+    runtime: &runtime::Handle,
+) -> Handle {
+    let (sender, mut commands) = mpsc::unbounded_channel();
+    let (heard, mut inputs) = mpsc::unbounded_channel();
+    let mut engine = Engine {
         hub: Hub::new(config),
         store,
         heard,
@@ -113,12 +143,33 @@ pub(crate) fn start(
         states,
         is_closed: false,
     };
-    runtime.spawn(engine.run(commands, inputs));
-    sender
+    let failure = Arc::new(OnceLock::new());
+    let handle = Handle { commands: sender, failure: failure.clone() };
+    runtime.spawn(async move {
+        let run = AssertUnwindSafe(engine.run(&mut commands, &mut inputs)).catch_unwind();
+        let why = match run.await {
+            Ok(()) => closed(),
+            Err(panic) => {
+                let why = broken("the engine of this client", &*panic);
+                tracing::error!(%why, "every lock of this client is lost");
+                failure.get_or_init(|| why).clone()
+            }
+        };
+        commands.close();
+        engine.give_up(&why);
+        while let Ok(command) = commands.try_recv() {
+            refuse(command, &why);
+        }
+    });
+    handle
 }
 
 impl Engine {
-    async fn run(mut self, mut commands: mpsc::UnboundedReceiver<Command>, mut inputs: mpsc::UnboundedReceiver<Heard>) {
+    async fn run(
+        &mut self,
+        commands: &mut mpsc::UnboundedReceiver<Command>,
+        inputs: &mut mpsc::UnboundedReceiver<Heard>,
+    ) {
         let mut has_handles = true;
         let timer = tokio::time::sleep(Duration::ZERO);
         tokio::pin!(timer);
@@ -150,9 +201,31 @@ impl Engine {
                 },
             }
         }
-        commands.close();
-        while let Ok(command) = commands.try_recv() {
-            refuse(command, &closed());
+    }
+
+    /// Ends what an orderly end would have ended: after a panic in the middle of a change, nothing here can be trusted but that
+    /// somebody waits, and that nobody renews any more.
+    fn give_up(&mut self, why: &Error) {
+        for (_, hold) in self.holds.drain() {
+            hold.advance(Fate::Ended(End::Lost(LostReason::ClientClosed)));
+        }
+        for (_, waiter) in self.waiters.drain() {
+            (waiter.answer)(Err(why.clone()));
+        }
+        for (_, answer) in self.releases.drain() {
+            answer(Err(why.clone()));
+        }
+        for answer in self.extensions.drain().flat_map(|(_, answers)| answers) {
+            let _ = answer.send(Err(why.clone()));
+        }
+        for answer in self.closers.drain(..) {
+            let _ = answer.send(());
+        }
+        // Others need not wait for its leases to run out. The calls go on by themselves.
+        for lease in self.hub.leases() {
+            let _ = self.states.send(SessionState::Lost(LostReason::ClientClosed));
+            let revoke = self.store.call(Request::LeaseRevoke { lease }, REVOKE);
+            tokio::spawn(revoke.map(drop));
         }
     }
 
@@ -278,7 +351,7 @@ impl Engine {
     /// Gives the guard to whoever waits for it; if nobody does any more, its drop releases it.
     fn hand_out(&mut self, ticket: Ticket, hold: Hold) {
         let deadline = self.deadline_of(hold.session);
-        let state = Arc::new(HoldState::new(deadline, Handle::current()));
+        let state = Arc::new(HoldState::new(deadline, runtime::Handle::current()));
         if let Some(waiter) = self.waiters.remove(&ticket) {
             self.holds.insert(ticket, state.clone());
             let guard = Guard::new(waiter.client, waiter.name, ticket, hold, state);
@@ -301,8 +374,16 @@ impl Engine {
     }
 
     fn call(&self, rpc: RpcId, request: Request, timeout: Duration) {
-        let call = self.store.call(request, timeout);
-        self.calls.push(Box::pin(async move { Input::Reply(rpc, call.await) }));
+        let store = self.store.clone();
+        self.calls.push(Box::pin(async move {
+            let call = AssertUnwindSafe(async move { store.call(request, timeout).await }).catch_unwind();
+            let result = call.await.unwrap_or_else(|panic| {
+                let why = broken("a request", &*panic);
+                tracing::error!(%why);
+                Err(StoreError::ambiguous(ErrorKind::Internal, why.message()))
+            });
+            Input::Reply(rpc, result)
+        }));
     }
 
     fn open_renewals(&mut self, id: StreamId, hedge: u32) {
@@ -360,4 +441,11 @@ pub(crate) fn closed() -> Error {
 /// The error of whoever was owed an answer by an engine that is gone.
 pub(crate) fn ended() -> Error {
     Error::new(Code::Internal, "the engine of this client ended; please report it")
+}
+
+/// The error of whoever depended on what panicked.
+fn broken(what: &str, panic: &(dyn Any + Send)) -> Error {
+    let text = panic.downcast_ref::<&str>().copied().or_else(|| panic.downcast_ref::<String>().map(String::as_str));
+    let message = format!("{what} panicked ({}); please report it", text.unwrap_or("without a message"));
+    Error::new(Code::Internal, message)
 }

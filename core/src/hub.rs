@@ -278,6 +278,11 @@ impl Hub {
         sessions.chain(queues).chain(self.cleaner.wake()).chain(closing).min()
     }
 
+    /// The leases of all sessions.
+    pub fn leases(&self) -> impl Iterator<Item = LeaseId> {
+        self.sessions.values().map(|tenancy| tenancy.session.lease())
+    }
+
     /// The next number of a series that is different in every client (SplitMix64, Steele, Lea and Flood, 2014).
     fn random(&mut self) -> u64 {
         self.random = self.random.wrapping_add(0x9e37_79b9_7f4a_7c15);

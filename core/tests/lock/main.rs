@@ -1,6 +1,7 @@
 //! The lock as its users know it, on a real etcd.
 
 mod basics;
+mod engine;
 mod guard;
 mod names;
 mod queue;
