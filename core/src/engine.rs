@@ -26,13 +26,14 @@ use tokio::{
 
 use crate::{
     client::{Client, SessionState},
-    clock,
+    clock::{self, Moment},
     error::{Code, Error, LostReason, Result},
     guard::Guard,
     hold::{End, Fate, HoldState},
     hub::{Acquire, Action, Config, Hold, Hub, Input, RpcId, StreamId},
+    metrics::{self, Recorder},
     queue::member::{SessionId, Ticket},
-    store::{ErrorKind, LeaseId, RenewalStream, Request, Store, StoreError, WatchStream},
+    store::{ErrorKind, LeaseId, RenewalStream, Reply, Request, Store, StoreError, WatchStream},
     watch::{FromStream, Watches},
 };
 
@@ -62,13 +63,28 @@ pub(crate) enum Command {
 
 /// An acquire that waits for its lock.
 struct Waiter {
+    since: Moment,
     name: Arc<str>,
     client: Client,
     answer: Answer<Guard>,
 }
 
-/// A unary call on its way.
-type Call = Pin<Box<dyn Future<Output = Input> + Send>>;
+/// A hold that nobody has released or lost yet.
+struct Holding {
+    since: Moment,
+    state: Arc<HoldState>,
+}
+
+/// A unary call on its way, and how it is counted.
+type Call = Pin<Box<dyn Future<Output = Answered> + Send>>;
+
+/// A unary call that is over.
+struct Answered {
+    rpc: RpcId,
+    result: std::result::Result<Reply, StoreError>,
+    kind: metrics::RequestKind,
+    took: Duration,
+}
 
 /// What the tasks beside the engine tell it.
 enum Heard {
@@ -82,7 +98,7 @@ struct Engine {
     heard: mpsc::UnboundedSender<Heard>,
     calls: FuturesUnordered<Call>,
     waiters: HashMap<Ticket, Waiter>,
-    holds: HashMap<Ticket, Arc<HoldState>>,
+    holds: HashMap<Ticket, Holding>,
     releases: HashMap<Ticket, Answer<()>>,
     extensions: HashMap<Ticket, Vec<oneshot::Sender<Result<()>>>>,
     closers: Vec<oneshot::Sender<()>>,
@@ -90,6 +106,7 @@ struct Engine {
     renewals: HashMap<StreamId, mpsc::UnboundedSender<LeaseId>>,
     watches: Watches,
     states: broadcast::Sender<SessionState>,
+    recorder: Arc<Recorder>,
     is_closed: bool,
 }
 
@@ -123,6 +140,7 @@ pub(crate) fn start(
     config: Config,
     store: Arc<dyn Store>,
     states: broadcast::Sender<SessionState>,
+    recorder: Arc<Recorder>,
     runtime: &runtime::Handle,
 ) -> Handle {
     let (sender, mut commands) = mpsc::unbounded_channel();
@@ -141,6 +159,7 @@ pub(crate) fn start(
         renewals: HashMap::new(),
         watches: Watches::default(),
         states,
+        recorder,
         is_closed: false,
     };
     let failure = Arc::new(OnceLock::new());
@@ -190,7 +209,10 @@ impl Engine {
                         self.hear(heard);
                     }
                 }
-                Some(reply) = self.calls.next() => self.feed(reply),
+                Some(Answered { rpc, result, kind, took }) = self.calls.next() => {
+                    self.recorder.answered(kind, took, result.is_ok());
+                    self.feed(Input::Reply(rpc, result));
+                }
                 command = commands.recv(), if has_handles => match command {
                     Some(command) => self.obey(command),
                     None => {
@@ -206,10 +228,13 @@ impl Engine {
     /// Ends what an orderly end would have ended: after a panic in the middle of a change, nothing here can be trusted but that
     /// somebody waits, and that nobody renews any more.
     fn give_up(&mut self, why: &Error) {
+        let now = clock::now();
         for (_, hold) in self.holds.drain() {
-            hold.advance(Fate::Ended(End::Lost(LostReason::ClientClosed)));
+            hold.state.advance(Fate::Ended(End::Lost(LostReason::ClientClosed)));
+            self.recorder.hold_ended(now.since(hold.since), Some(LostReason::ClientClosed));
         }
         for (_, waiter) in self.waiters.drain() {
+            self.recorder.acquire_ended(now.since(waiter.since), Some(why.code()));
             (waiter.answer)(Err(why.clone()));
         }
         for (_, answer) in self.releases.drain() {
@@ -237,7 +262,13 @@ impl Engine {
 
     fn hear(&mut self, heard: Heard) {
         match heard {
-            Heard::Input(input) => self.feed(input),
+            Heard::Input(input) => {
+                // One that was closed has not broken.
+                if matches!(&input, Input::RenewalsEnded(id) if self.renewals.contains_key(id)) {
+                    self.recorder.renewals_broke();
+                }
+                self.feed(input);
+            }
             Heard::Watch(from_stream) => {
                 for reply in self.watches.receive(from_stream) {
                     self.feed(Input::Watch(reply));
@@ -250,14 +281,17 @@ impl Engine {
         match command {
             Command::Acquire(ticket, acquire, client, answer) => {
                 let name = acquire.name.clone();
-                self.waiters.insert(ticket, Waiter { name, client, answer });
+                self.recorder.acquire_begun();
+                self.waiters.insert(ticket, Waiter { since: clock::now(), name, client, answer });
                 self.feed(Input::Acquire(ticket, acquire));
             }
             Command::Cancel(ticket) => {
                 self.feed(Input::Cancel(ticket, Error::new(Code::Cancelled, "the acquire was cancelled")));
             }
             Command::Release(ticket, answer) => {
-                self.holds.remove(&ticket);
+                if let Some(Holding { since, .. }) = self.holds.remove(&ticket) {
+                    self.recorder.hold_ended(clock::now().since(since), None);
+                }
                 if let Some(answer) = answer {
                     self.releases.insert(ticket, answer);
                 }
@@ -304,6 +338,7 @@ impl Engine {
             Action::Acquired(ticket, hold) => self.hand_out(ticket, hold),
             Action::Failed(ticket, error) => {
                 if let Some(waiter) = self.waiters.remove(&ticket) {
+                    self.recorder.acquire_ended(clock::now().since(waiter.since), Some(error.code()));
                     (waiter.answer)(Err(error));
                 }
             }
@@ -325,10 +360,16 @@ impl Engine {
             Action::Voided(ticket) => self.seal(ticket, Fate::Voided),
             Action::Lost(ticket, reason) => {
                 self.seal(ticket, Fate::Ended(End::Lost(reason)));
-                self.holds.remove(&ticket);
+                if let Some(Holding { since, .. }) = self.holds.remove(&ticket) {
+                    self.recorder.hold_ended(clock::now().since(since), Some(reason));
+                }
             }
             Action::Deadline(session, deadline) => {
-                self.deadline_of(session).store(deadline.as_nanos(), Ordering::Release);
+                let before = self.deadline_of(session).swap(deadline.as_nanos(), Ordering::AcqRel);
+                // The first one comes with the lease.
+                if before > 0 {
+                    self.recorder.renewed(clock::now().until(Moment::from_nanos(before)));
+                }
             }
             Action::Health(session, health) => {
                 let state = SessionState::from(health);
@@ -353,7 +394,10 @@ impl Engine {
         let deadline = self.deadline_of(hold.session);
         let state = Arc::new(HoldState::new(deadline, runtime::Handle::current()));
         if let Some(waiter) = self.waiters.remove(&ticket) {
-            self.holds.insert(ticket, state.clone());
+            let now = clock::now();
+            self.recorder.acquire_ended(now.since(waiter.since), None);
+            self.recorder.hold_begun();
+            self.holds.insert(ticket, Holding { since: now, state: state.clone() });
             let guard = Guard::new(waiter.client, waiter.name, ticket, hold, state);
             (waiter.answer)(Ok(guard));
         }
@@ -361,7 +405,7 @@ impl Engine {
 
     fn seal(&mut self, ticket: Ticket, fate: Fate) {
         if let Some(hold) = self.holds.get(&ticket) {
-            hold.advance(fate);
+            hold.state.advance(fate);
         }
     }
 
@@ -374,7 +418,7 @@ impl Engine {
     }
 
     fn call(&self, rpc: RpcId, request: Request, timeout: Duration) {
-        let store = self.store.clone();
+        let (store, kind, begun) = (self.store.clone(), metrics::RequestKind::of(&request), clock::now());
         self.calls.push(Box::pin(async move {
             let call = AssertUnwindSafe(async move { store.call(request, timeout).await }).catch_unwind();
             let result = call.await.unwrap_or_else(|panic| {
@@ -382,7 +426,7 @@ impl Engine {
                 tracing::error!(%why);
                 Err(StoreError::ambiguous(ErrorKind::Internal, why.message()))
             });
-            Input::Reply(rpc, result)
+            Answered { rpc, result, kind, took: clock::now().since(begun) }
         }));
     }
 

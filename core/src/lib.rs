@@ -84,6 +84,11 @@
 //! A client of `memory://name` has an etcd inside the process, with all that the real one does: queues, leases, losses.
 //! [`Lock::force_release`] takes a lock away from its owner, to see what the program does then.
 //!
+//! # Watch it
+//!
+//! [`Client::metrics`] counts and times: acquires by outcome, holds, losses, renewals and the time they had left, requests; as
+//! values, and as text in the format of OpenMetrics. Records go to [`tracing`](https://docs.rs/tracing).
+//!
 //! # The inside
 //!
 //! The modules below are state machines without I/O and the stores they speak to. They are public for the project's own
@@ -96,7 +101,7 @@ mod error;
 mod guard;
 mod hold;
 mod lock;
-
+mod metrics;
 mod options;
 mod watch;
 
@@ -124,4 +129,5 @@ pub use guard::{Committed, Guard, GuardedTxn};
 pub use hold::End;
 pub use lock::{Acquiring, Lock};
 
+pub use metrics::{Family, Metrics, Sample, Value};
 pub use options::ClientOptions;

@@ -36,7 +36,7 @@ const BOUNDS: [u64; 16] = [
 
 /// What became of an acquire, a request or a renewal: `ok`, or the name of the [`Code`] in lower case.
 const OUTCOMES: usize = Code::ALL.len() + 1;
-/// The kinds of requests, in the order of [`request_index`].
+/// The kinds of requests, in the order of [`RequestKind`].
 const REQUESTS: [&str; 5] = ["txn", "range", "lease_grant", "lease_revoke", "lease_time_to_live"];
 
 /// Everything that a client has counted and timed in this process since it was made, at one moment.
@@ -195,8 +195,8 @@ impl Recorder {
     }
 
     /// A request was answered after so long.
-    pub(crate) fn answered(&self, kind: usize, took: Duration, is_ok: bool) {
-        self.requests[kind][usize::from(!is_ok)].add(1);
+    pub(crate) fn answered(&self, kind: RequestKind, took: Duration, is_ok: bool) {
+        self.requests[kind.0][usize::from(!is_ok)].add(1);
         self.request_seconds.observe(took);
     }
 
@@ -234,7 +234,11 @@ impl Recorder {
                         .map(|(reason, count)| counter(vec![("reason", reason.name().to_lowercase())], count))
                         .collect(),
                 ),
-                family("leasehold_renewals", "Renewals that etcd acknowledged.", vec![counter(Vec::new(), &self.renewals)]),
+                family(
+                    "leasehold_renewals",
+                    "Renewals that etcd acknowledged.",
+                    vec![counter(Vec::new(), &self.renewals)],
+                ),
                 family(
                     "leasehold_renewal_streams_broken",
                     "Streams of renewals that broke and were opened anew.",
@@ -245,21 +249,31 @@ impl Recorder {
                     "How far the deadline of a session still was when a renewal moved it.",
                     histogram(&self.slack),
                 ),
-                family("leasehold_requests", "Requests to etcd that were answered, by kind and outcome.", requests.collect()),
+                family(
+                    "leasehold_requests",
+                    "Requests to etcd that were answered, by kind and outcome.",
+                    requests.collect(),
+                ),
                 timed("leasehold_request_seconds", "How long requests to etcd took.", histogram(&self.request_seconds)),
             ],
         }
     }
 }
 
-/// Where [`Recorder::answered`] counts a request.
-pub(crate) fn request_index(request: &Request) -> usize {
-    match request {
-        Request::Txn(_) => 0,
-        Request::Range(_) => 1,
-        Request::LeaseGrant { .. } => 2,
-        Request::LeaseRevoke { .. } => 3,
-        Request::LeaseTimeToLive { .. } => 4,
+/// What kind of request was answered.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct RequestKind(usize);
+
+impl RequestKind {
+    /// The kind of this one.
+    pub(crate) fn of(request: &Request) -> Self {
+        Self(match request {
+            Request::Txn(_) => 0,
+            Request::Range(_) => 1,
+            Request::LeaseGrant { .. } => 2,
+            Request::LeaseRevoke { .. } => 3,
+            Request::LeaseTimeToLive { .. } => 4,
+        })
     }
 }
 
@@ -309,7 +323,8 @@ struct Labels<'a>(&'a [(&'static str, String)], Option<f64>);
 
 impl fmt::Display for Labels<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let bound = self.1.map(|bound| ("le", if bound.is_infinite() { "+Inf".to_owned() } else { format!("{bound:?}") }));
+        let bound =
+            self.1.map(|bound| ("le", if bound.is_infinite() { "+Inf".to_owned() } else { format!("{bound:?}") }));
         let mut separator = "{";
         for (name, value) in self.0.iter().chain(&bound) {
             write!(f, "{separator}{name}=\"{value}\"")?;
@@ -336,7 +351,11 @@ mod tests {
         recorder.hold_ended(Duration::from_secs(1_000), Some(LostReason::KeyDeleted));
         recorder.renewed(Duration::from_secs(10));
         recorder.renewals_broke();
-        recorder.answered(request_index(&Request::LeaseRevoke { lease: crate::store::LeaseId(1) }), Duration::ZERO, false);
+        recorder.answered(
+            RequestKind::of(&Request::LeaseRevoke { lease: crate::store::LeaseId(1) }),
+            Duration::ZERO,
+            false,
+        );
         let text = recorder.read().to_string();
         let has = |line: &str| assert!(text.lines().any(|found| found == line), "no line {line:?} in\n{text}");
         has("# TYPE leasehold_acquire_seconds histogram");

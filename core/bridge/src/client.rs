@@ -8,7 +8,7 @@ use std::{
     time::Duration,
 };
 
-use leasehold::{ClientOptions, Code, Error, Result, process::PerProcess};
+use leasehold::{ClientOptions, Code, Error, Metrics, Result, process::PerProcess};
 use slotmap::DefaultKey;
 
 use crate::{
@@ -130,6 +130,11 @@ impl Client {
                 }
             }
         })
+    }
+
+    /// What it has counted and timed in this process. Asks nobody.
+    pub fn metrics(&self) -> Metrics {
+        self.core.metrics()
     }
 
     /// Releases everything and ends the client. Operations that are under way end with [`Code::Closed`].

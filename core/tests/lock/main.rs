@@ -3,6 +3,7 @@
 mod basics;
 mod engine;
 mod guard;
+mod metrics;
 mod names;
 mod queue;
 mod session;
