@@ -7,13 +7,13 @@
 import { type ChildProcess, spawn } from 'node:child_process'
 import { once } from 'node:events'
 import { mkdtemp, rm } from 'node:fs/promises'
-import { createServer } from 'node:net'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { setTimeout as pause } from 'node:timers/promises'
 import type { Client } from './client'
 import { invalidArgument } from './errors'
 import type { Guard } from './guard'
+import { Port } from './ports'
 
 /** Options of {@link startEtcd}. */
 export interface EtcdOptions {
@@ -41,7 +41,8 @@ const LOOK_AGAIN = 20
 export async function startEtcd(options: EtcdOptions = {}): Promise<Etcd> {
   const { binary = 'etcd', startTimeout = 10_000 } = options
   const directory = await mkdtemp(join(tmpdir(), 'leasehold-etcd-'))
-  const [clients, peers] = (await freePorts(2)).map((port) => `http://127.0.0.1:${port}`) as [string, string]
+  const ports = [await Port.reserve(), await Port.reserve()]
+  const [clients, peers] = ports.map((port) => `http://127.0.0.1:${port.number}`) as [string, string]
   const child = spawn(
     binary,
     [
@@ -55,7 +56,7 @@ export async function startEtcd(options: EtcdOptions = {}): Promise<Etcd> {
     ].flat(),
     { stdio: ['ignore', 'ignore', 'pipe'] },
   )
-  const etcd = new Etcd(clients, child, directory)
+  const etcd = new Etcd(clients, child, directory, ports)
   try {
     await ready(clients, child, startTimeout, binary)
   } catch (error) {
@@ -73,14 +74,16 @@ export class Etcd {
   readonly pid: number
   readonly #child: ChildProcess
   readonly #directory: string
+  readonly #ports: Port[]
   readonly #kill: () => void
 
   /** @internal */
-  constructor(endpoint: string, child: ChildProcess, directory: string) {
+  constructor(endpoint: string, child: ChildProcess, directory: string, ports: Port[]) {
     this.endpoint = endpoint
     this.pid = child.pid ?? 0
     this.#child = child
     this.#directory = directory
+    this.#ports = ports
     this.#kill = () => void child.kill('SIGKILL')
     process.once('exit', this.#kill)
   }
@@ -94,6 +97,7 @@ export class Etcd {
       this.#kill()
       await exited
     }
+    for (const port of this.#ports) port.release()
     await rm(this.#directory, { recursive: true, force: true })
   }
 
@@ -134,14 +138,6 @@ export async function loseLock(client: Client, guard: Guard): Promise<void> {
   }
 }
 
-async function freePorts(count: number): Promise<number[]> {
-  const servers = Array.from({ length: count }, () => createServer().listen(0, '127.0.0.1'))
-  await Promise.all(servers.map((server) => once(server, 'listening')))
-  const ports = servers.map((server) => (server.address() as { port: number }).port)
-  await Promise.all(servers.map((server) => once(server.close(), 'close')))
-  return ports
-}
-
 /** Waits until it serves requests; fails if it ends before, or is not there at all. */
 async function ready(endpoint: string, child: ChildProcess, limit: number, binary: string): Promise<void> {
   let said = ''
@@ -156,7 +152,8 @@ async function ready(endpoint: string, child: ChildProcess, limit: number, binar
     failed ??= new Error(`${binary} ended at once (${code ?? signal}); it said:\n${said}`)
   })
   const until = Date.now() + limit
-  while (!(await isHealthy(endpoint))) {
+  // Whoever answers there, it is not this one once it has ended.
+  while (!(await isHealthy(endpoint)) || failed !== undefined) {
     if (failed !== undefined) throw failed
     if (Date.now() > until) throw new Error(`${binary} did not serve requests within ${limit} ms; it said:\n${said}`)
     await pause(LOOK_AGAIN)

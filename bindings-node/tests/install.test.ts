@@ -10,9 +10,10 @@ import { tmpdir } from 'node:os'
 import { dirname, join } from 'node:path'
 import { promisify } from 'node:util'
 import { afterAll, beforeAll, describe, expect, inject, test } from 'vitest'
+import { Port } from '../src/ports'
 import { at, examples } from './examples'
 import { startRedis } from './redis'
-import { endpoint, freePort, keys, until } from './support'
+import { endpoint, keys, until } from './support'
 
 const execute = promisify(execFile)
 const here = import.meta.dirname
@@ -166,7 +167,8 @@ describe('the examples of the pages', () => {
   for (const example of examples()) {
     const file = `${example.page.replaceAll(/\W/g, '-')}-${example.line}.${example.kind}`
     test(`${example.page}:${example.line}`, async () => {
-      const port = await freePort()
+      using reserved = await Port.reserve()
+      const port = reserved.number
       await using redis = example.needsRedis ? await startRedis() : undefined
       await writeFile(join(beside, file), at(example, endpoint, port, redis?.port))
       const program = example.kind === 'mts' ? await compile(beside, file) : file

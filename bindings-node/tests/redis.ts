@@ -3,7 +3,7 @@
 import { spawn } from 'node:child_process'
 import { once } from 'node:events'
 import { join } from 'node:path'
-import { freePort } from './support'
+import { Port } from '../src/ports'
 
 export interface Redis extends AsyncDisposable {
   port: number
@@ -11,8 +11,8 @@ export interface Redis extends AsyncDisposable {
 
 /** Starts it, and waits until it takes connections. */
 export async function startRedis(): Promise<Redis> {
-  const port = await freePort()
-  const words = ['--port', String(port), '--bind', '127.0.0.1', '--save', '', '--appendonly', 'no']
+  const port = await Port.reserve()
+  const words = ['--port', String(port.number), '--bind', '127.0.0.1', '--save', '', '--appendonly', 'no']
   const child = spawn(join(import.meta.dirname, '../../scripts/redis.sh'), words, {
     stdio: ['ignore', 'pipe', 'inherit'],
   })
@@ -26,10 +26,11 @@ export async function startRedis(): Promise<Redis> {
     })
   })
   return {
-    port,
+    port: port.number,
     async [Symbol.asyncDispose]() {
       child.kill()
       await ended
+      port.release()
     },
   }
 }

@@ -1,8 +1,6 @@
 /** What tests share: clients that are closed, names of their own, keys as etcd has them, and programs that are run. */
 
 import { execFile, spawn } from 'node:child_process'
-import { once } from 'node:events'
-import { createServer } from 'node:net'
 import { join } from 'node:path'
 import { setTimeout as pause } from 'node:timers/promises'
 import { promisify } from 'node:util'
@@ -82,15 +80,6 @@ export function run(
       resolve({ code, signal, lingered: performance.now() - spoken, out, errors })
     })
   })
-}
-
-/** A port of loopback that nobody listens on. */
-export async function freePort(): Promise<number> {
-  const server = createServer().listen(0, '127.0.0.1')
-  await once(server, 'listening')
-  const { port } = server.address() as { port: number }
-  await once(server.close(), 'close')
-  return port
 }
 
 /** The error that a promise rejects with. */

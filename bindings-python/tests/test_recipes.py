@@ -20,7 +20,7 @@ import pytest
 from conftest import Server, until
 
 import leasehold
-from leasehold.testing import _free_ports
+from leasehold.testing import _reserve
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -80,9 +80,10 @@ def load(name: str) -> Any:
 
 
 def test_gunicorn_with_preload(server: Server, client: leasehold.Client) -> None:
-    address = f"127.0.0.1:{_free_ports()[0]}"
+    port = _reserve()
+    address = f"127.0.0.1:{port.getsockname()[1]}"
     arguments = ("--preload", "--workers", "2", "--bind", address, "gunicorn_app:application")
-    with running("gunicorn", *arguments, ETCD_URL=server.url):
+    with port, running("gunicorn", *arguments, ETCD_URL=server.url):
         until(lambda: is_up(f"http://{address}/up"), "it serves", 30)
         answers = [ask(f"http://{address}/work") for _ in range(20)]
         assert {status for status, _ in answers} == {200}
@@ -165,10 +166,10 @@ def test_apscheduler(server: Server, client: leasehold.Client, monkeypatch: pyte
 
 
 def test_fastapi(server: Server, client: leasehold.Client) -> None:
-    port = str(_free_ports()[0])
-    with running(
-        "uvicorn", "--port", port, "--log-level", "warning", "fastapi_endpoint:app", ETCD_URL=server.url
-    ) as process:
+    reserved = _reserve()
+    port = str(reserved.getsockname()[1])
+    arguments = ("--port", port, "--log-level", "warning", "fastapi_endpoint:app")
+    with reserved, running("uvicorn", *arguments, ETCD_URL=server.url) as process:
         until(lambda: is_up(f"http://127.0.0.1:{port}/docs-not-there"), "it serves", 30)
         status, body = ask(f"http://127.0.0.1:{port}/documents/7", "POST")
         assert status == 200

@@ -12,6 +12,7 @@ import os
 import shutil
 import socket
 import subprocess
+import sys
 import tempfile
 import threading
 import time
@@ -58,7 +59,11 @@ class Etcd:
             msg = "there is no etcd on the PATH; install one, or name one in LEASEHOLD_ETCD"
             raise Unsupported(msg)
         self._directory = tempfile.TemporaryDirectory(prefix="leasehold-etcd-")
-        clients, peers = (f"http://127.0.0.1:{port}" for port in _free_ports())
+        self._ports = [_reserve(), _reserve()]
+        clients, peers = (f"http://127.0.0.1:{port.getsockname()[1]}" for port in self._ports)
+        if sys.platform != "linux":
+            # There, etcd could not have them as long as we do.
+            self._give_back()
         self.url: str = clients
         """Its endpoint."""
         with open(os.path.join(self._directory.name, "log"), "wb") as log:
@@ -85,6 +90,7 @@ class Etcd:
         if self._process.poll() is None:
             self._process.kill()
             self._process.wait()
+        self._give_back()
         self._directory.cleanup()
 
     def __enter__(self) -> Self:
@@ -95,12 +101,21 @@ class Etcd:
         """Ends it."""
         self.stop()
 
+    def _give_back(self) -> None:
+        for port in self._ports:
+            port.close()
+
     def _wait(self) -> None:
         until = time.monotonic() + _START_SECONDS
         with Client(self.url, request_timeout=1) as client:
             while True:
                 try:
-                    return client.ping()
+                    client.ping()
+                    # Whoever answers there, it is not this one once it has ended.
+                    if self._process.poll() is None:
+                        return
+                    msg = "another process listens on its port"
+                    raise Unsupported(msg)
                 except LeaseholdError as error:
                     if self._process.poll() is not None or time.monotonic() > until:
                         with open(os.path.join(self._directory.name, "log"), errors="replace") as log:
@@ -135,10 +150,13 @@ def lose(client: ClientBase, guard: GuardBase) -> None:
         raise TimeoutError(msg)
 
 
-def _free_ports() -> list[int]:
-    # Both at the same time, so that they differ. Another program may take one before etcd does: then it says so and ends.
-    with socket.create_server(("127.0.0.1", 0)) as one, socket.create_server(("127.0.0.1", 0)) as other:
-        return [one.getsockname()[1], other.getsockname()[1]]
+def _reserve() -> socket.socket:
+    # Bound, and never listening. While it stands, Linux gives its port to nobody else who asks for any, and a server that
+    # marks its listener the same way, as all do that can be restarted, can have it.
+    port = socket.socket()
+    port.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    port.bind(("127.0.0.1", 0))
+    return port
 
 
 try:

@@ -8,7 +8,7 @@ use anyhow::{Context as _, Result, bail};
 use etcd_client::{Client, EventType, GetOptions, WatchOptions};
 use serde_json::{Value, json};
 use tokio::{
-    io::{AsyncBufReadExt as _, BufReader},
+    io::{AsyncBufReadExt as _, AsyncReadExt as _, BufReader},
     process::Child,
     sync::{mpsc, oneshot},
 };
@@ -183,11 +183,19 @@ async fn wait_for_turn(mut client: Client, prefix: &str, key: &str) -> Result<()
 async fn etcdctl_lock(stage: Arc<Stage>, lock: String, turn: Turn) -> Result<()> {
     let ttl = TTL.as_secs().to_string();
     let mut command = tokio::process::Command::from(stage.etcdctl(&["lock", "--ttl", &ttl, &lock])?);
-    command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::null()).kill_on_drop(true);
+    command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped()).kill_on_drop(true);
+    // Nothing else would end it, should this process be killed.
+    leasehold_etcd::tie(command.as_std_mut());
     let mut child = command.spawn().context("cannot start etcdctl")?;
-    let stdout = child.stdout.take().context("etcdctl has no output")?;
+    let (stdout, stderr) = (child.stdout.take().context("etcdctl has no output")?, child.stderr.take());
     let mut lines = BufReader::new(stdout).lines();
-    let key = lines.next_line().await?.context("etcdctl ended without the lock")?;
+    let Some(key) = lines.next_line().await? else {
+        let mut said = String::new();
+        if let Some(mut stderr) = stderr {
+            stderr.read_to_string(&mut said).await?;
+        }
+        bail!("etcdctl ended without the lock; it said: {}", said.trim_end());
+    };
     let stored = stage.etcd.get(&key).await?.with_context(|| format!("the key {key} of etcdctl does not exist"))?;
     let lease = stored.lease.context("etcdctl's key has no lease")?;
     let _ = turn.acquired.send((key, stored.created, lease.clone()));

@@ -18,19 +18,25 @@ SAMPLE = Path(__file__).resolve().parents[1]
 UNPACKED = ROOT / ".cache" / "debian-sale"
 LIBRARIES = UNPACKED / "usr" / "lib" / f"{os.uname().machine}-linux-gnu"
 START_SECONDS = 180
+RESERVED: list[socket.socket] = []
 
 
 class StageError(Exception):
     """What could not be started, and what it said."""
 
 
-def free_ports(count: int) -> list[int]:
-    """Ports that nobody listens on now."""
-    with contextlib.ExitStack() as stack:
-        sockets = [stack.enter_context(socket.socket()) for _ in range(count)]
-        for each in sockets:
-            each.bind(("127.0.0.1", 0))
-        return [each.getsockname()[1] for each in sockets]
+def reserve_ports(count: int) -> list[int]:
+    """Ports that nobody else is given as long as this process lives.
+
+    Each is bound by a socket of ours that never listens. A server that marks its listener the same way, as all here do, can have
+    it, and again when it is started anew.
+    """
+    for _ in range(count):
+        each = socket.socket()
+        each.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        each.bind(("127.0.0.1", 0))
+        RESERVED.append(each)
+    return [each.getsockname()[1] for each in RESERVED[-count:]]
 
 
 def program(name: str) -> str:

@@ -6,7 +6,8 @@ import java.io.File;
 import java.io.IOException;
 import java.io.UncheckedIOException;
 import java.net.InetAddress;
-import java.net.ServerSocket;
+import java.net.InetSocketAddress;
+import java.net.Socket;
 import java.nio.charset.StandardCharsets;
 import java.nio.file.Files;
 import java.nio.file.Path;
@@ -28,12 +29,14 @@ final class EtcdProcess implements AutoCloseable {
     private final Process process;
     private final Path directory;
     private final String url;
+    private final List<Socket> ports;
     private final Thread hook = new Thread(this::end, "leasehold-test-etcd-end");
 
-    private EtcdProcess(Process process, Path directory, String url) {
+    private EtcdProcess(Process process, Path directory, String url, List<Socket> ports) {
         this.process = process;
         this.directory = directory;
         this.url = url;
+        this.ports = ports;
     }
 
     static EtcdProcess start() {
@@ -64,8 +67,13 @@ final class EtcdProcess implements AutoCloseable {
 
     private static EtcdProcess start(Path program) throws IOException {
         Path directory = Files.createTempDirectory("leasehold-test-");
-        String client = "http://127.0.0.1:" + freePort();
-        String peer = "http://127.0.0.1:" + freePort();
+        List<Socket> ports = List.of(reservePort(), reservePort());
+        String client = "http://127.0.0.1:" + ports.get(0).getLocalPort();
+        String peer = "http://127.0.0.1:" + ports.get(1).getLocalPort();
+        if (!System.getProperty("os.name").equals("Linux")) {
+            // There, etcd could not have them as long as we do.
+            giveBack(ports);
+        }
         ProcessBuilder builder = new ProcessBuilder(List.of(
                 program.toString(),
                 "--name=test",
@@ -78,7 +86,7 @@ final class EtcdProcess implements AutoCloseable {
                 "--unsafe-no-fsync"));
         Path log = directory.resolve("etcd.log");
         builder.redirectErrorStream(true).redirectOutput(log.toFile());
-        EtcdProcess started = new EtcdProcess(builder.start(), directory, client);
+        EtcdProcess started = new EtcdProcess(builder.start(), directory, client, ports);
         Runtime.getRuntime().addShutdownHook(started.hook);
         try {
             started.awaitReady(log);
@@ -96,7 +104,12 @@ final class EtcdProcess implements AutoCloseable {
             while (true) {
                 try {
                     client.ping();
-                    return;
+                    // Whoever answers there, it is not this one once it has ended.
+                    if (process.isAlive()) {
+                        return;
+                    }
+                    throw new IllegalStateException("etcd has ended, and another process listens on its port; it said:\n"
+                            + Files.readString(log, StandardCharsets.UTF_8));
                 } catch (LeaseholdException notYet) {
                     if (!process.isAlive() || System.nanoTime() - deadline > 0) {
                         throw new IllegalStateException("etcd did not start within " + START_LIMIT.toSeconds() + " s; it said:\n"
@@ -114,6 +127,7 @@ final class EtcdProcess implements AutoCloseable {
         } catch (InterruptedException interrupted) {
             Thread.currentThread().interrupt();
         }
+        giveBack(ports);
         try (Stream<Path> files = Files.walk(directory)) {
             files.sorted(Comparator.reverseOrder()).map(Path::toFile).forEach(File::delete);
         } catch (IOException ignored) {
@@ -136,9 +150,24 @@ final class EtcdProcess implements AutoCloseable {
                         + "=…, or use LeaseholdExtension.memory()"));
     }
 
-    private static int freePort() throws IOException {
-        try (ServerSocket socket = new ServerSocket(0, 1, InetAddress.getLoopbackAddress())) {
-            return socket.getLocalPort();
+    /**
+     * Bound, and never listening. While it stands, Linux gives its port to nobody else who asks for any, and etcd, which marks its
+     * listeners the same way, can have it.
+     */
+    private static Socket reservePort() throws IOException {
+        Socket socket = new Socket();
+        socket.setReuseAddress(true);
+        socket.bind(new InetSocketAddress(InetAddress.getLoopbackAddress(), 0));
+        return socket;
+    }
+
+    private static void giveBack(List<Socket> ports) {
+        for (Socket port : ports) {
+            try {
+                port.close();
+            } catch (IOException ignored) {
+                // It ends with the process.
+            }
         }
     }
 }
