@@ -15,25 +15,25 @@ use tokio::{
 };
 
 use crate::{
+    backoff::Backoff,
+    clock,
     contender::Metadata,
     engine::{self, Command},
     error::{Code, Error, LostReason, Result},
-    hub::Config,
-    lock::Lock,
+    hub::{Config, WINDOW},
     metrics::{Metrics, Recorder},
     options::{ClientOptions, Target},
     process::PerProcess,
-    queue::member::Ticket,
     runtime,
     session::Health,
     store::{ErrorKind, Key, Keys, Range, Reply, Request, Store, StoreError, etcd::EtcdStore, memory::MemoryStore},
+    terms::Ticket,
 };
 
 /// Changes of state that a slow listener may lag behind before it misses some.
 const STATES_KEPT: usize = 64;
-/// First and longest pause between the attempts of a call that may be repeated.
-const BACKOFF: Duration = Duration::from_millis(20);
-const BACKOFF_MAX: Duration = Duration::from_millis(500);
+/// Pauses between the attempts of a call that may be repeated.
+const BACKOFF: Backoff = Backoff::new(Duration::from_millis(40), Duration::from_millis(500));
 
 /// A connection to an etcd cluster and the sessions of the locks taken through it. Cheap to clone; clones are one client.
 ///
@@ -67,7 +67,7 @@ struct Inner {
 
 /// What a client has in this process. A forked child starts anew.
 struct Live {
-    states: broadcast::Sender<SessionState>,
+    states: broadcast::Sender<Health>,
     running: Mutex<Option<Running>>,
     metadata: OnceLock<Metadata>,
     recorder: Arc<Recorder>,
@@ -116,7 +116,7 @@ impl From<Health> for SessionState {
 /// The changes of a client's state, from the call of [`Client::on_state`] on.
 #[derive(Debug)]
 pub struct StateEvents {
-    states: broadcast::Receiver<SessionState>,
+    states: broadcast::Receiver<Health>,
 }
 
 impl StateEvents {
@@ -127,11 +127,26 @@ impl StateEvents {
     pub async fn next(&mut self) -> Option<SessionState> {
         loop {
             match self.states.recv().await {
-                Ok(state) => return Some(state),
+                Ok(health) => return Some(health.into()),
                 Err(broadcast::error::RecvError::Lagged(_)) => {}
                 Err(broadcast::error::RecvError::Closed) => return None,
             }
         }
+    }
+}
+
+impl ClientOptions {
+    /// Checks the options, reads the certificate files and makes the client. Opens no connection and starts no thread.
+    ///
+    /// # Errors
+    /// [`Code::InvalidArgument`], with a message that says which option is wrong and what it should be.
+    pub fn build(self) -> Result<Client> {
+        let (options, target) = self.check()?;
+        if let Target::Etcd(config) = &target {
+            // Bad endpoints and certificates fail here, not at the first operation.
+            EtcdStore::new((**config).clone())?;
+        }
+        Ok(Client::assemble(options, target))
     }
 }
 
@@ -147,15 +162,6 @@ impl Client {
     /// Options to make a client with.
     pub fn builder(url: impl Into<String>) -> ClientOptions {
         ClientOptions::new(url)
-    }
-
-    pub(crate) fn from_options(options: ClientOptions) -> Result<Self> {
-        let (options, target) = options.check()?;
-        if let Target::Etcd(config) = &target {
-            // Bad endpoints and certificates fail here, not at the first operation.
-            EtcdStore::new((**config).clone())?;
-        }
-        Ok(Self::assemble(options, target))
     }
 
     /// A client that speaks to etcd through `store`, whatever the URL of `options` says: for tests that plant faults there.
@@ -176,11 +182,6 @@ impl Client {
             live: PerProcess::new(),
         };
         Self { inner: Arc::new(inner) }
-    }
-
-    /// The lock of this name: 1 to 1,024 bytes of UTF-8 without NUL, taken verbatim. A bad name is reported by its operations.
-    pub fn lock(&self, name: &str) -> Lock {
-        Lock::new(self.clone(), name)
     }
 
     /// Asks etcd for a sign of life: a read that a majority of the cluster has confirmed.
@@ -303,15 +304,16 @@ impl Client {
         let attempt = self.attempt_timeout();
         self.store_task(what, move |store| async move {
             let mut last = StoreError::refused(ErrorKind::Timeout, "etcd did not answer in time");
+            let salt = clock::now().as_nanos();
             let retry = async {
-                let mut pause = BACKOFF;
+                let mut failures = 0;
                 loop {
                     match store.call(request.clone(), attempt).await {
                         Err(error) if error.is_transient() => last = error,
                         result => return result,
                     }
-                    tokio::time::sleep(pause).await;
-                    pause = (pause * 2).min(BACKOFF_MAX);
+                    failures += 1;
+                    tokio::time::sleep(BACKOFF.pause(failures, salt)).await;
                 }
             };
             tokio::time::timeout(limit, retry).await.unwrap_or(Err(last))
@@ -368,6 +370,7 @@ impl Client {
             ttl: self.ttl(),
             call_timeout: self.attempt_timeout(),
             request_timeout: self.inner.options.request_timeout,
+            window: WINDOW,
             seed,
         };
         let live = self.inner.live.get();

@@ -25,15 +25,14 @@ use tokio::{
 };
 
 use crate::{
-    client::{Client, SessionState},
     clock::{self, Moment},
     error::{Code, Error, LostReason, Result},
-    guard::Guard,
     hold::{End, Fate, HoldState},
     hub::{Acquire, Action, Config, Hold, Hub, Input, RpcId, StreamId},
     metrics::{self, Recorder},
-    queue::member::{SessionId, Ticket},
+    session::Health,
     store::{ErrorKind, LeaseId, RenewalStream, Reply, Request, Store, StoreError, WatchStream},
+    terms::{SessionId, Ticket},
     watch::{FromStream, Watches},
 };
 
@@ -49,8 +48,8 @@ pub(crate) type Answer<T> = Box<dyn FnOnce(Result<T>) + Send>;
 
 /// What a caller wants from the engine.
 pub(crate) enum Command {
-    /// Acquire a lock; the client goes into the guard.
-    Acquire(Ticket, Acquire, Client, Answer<Guard>),
+    /// Acquire a lock.
+    Acquire(Ticket, Acquire, Answer<Won>),
     /// The caller of an acquire is gone.
     Cancel(Ticket),
     /// Release a hold; nobody may be waiting for the answer.
@@ -61,12 +60,21 @@ pub(crate) enum Command {
     Close(oneshot::Sender<()>),
 }
 
+/// A lock that was won: whoever is told makes the guard of it. If nobody is there any more, it must be released.
+#[derive(Debug)]
+pub(crate) struct Won {
+    /// The acquire that won.
+    pub(crate) ticket: Ticket,
+    /// What it won.
+    pub(crate) hold: Hold,
+    /// What becomes of it.
+    pub(crate) state: Arc<HoldState>,
+}
+
 /// An acquire that waits for its lock.
 struct Waiter {
     since: Moment,
-    name: Arc<str>,
-    client: Client,
-    answer: Answer<Guard>,
+    answer: Answer<Won>,
 }
 
 /// A hold that nobody has released or lost yet.
@@ -105,7 +113,7 @@ struct Engine {
     deadlines: HashMap<SessionId, Arc<AtomicU64>>,
     renewals: HashMap<StreamId, mpsc::UnboundedSender<LeaseId>>,
     watches: Watches,
-    states: broadcast::Sender<SessionState>,
+    states: broadcast::Sender<Health>,
     recorder: Arc<Recorder>,
     is_closed: bool,
 }
@@ -139,7 +147,7 @@ impl Handle {
 pub(crate) fn start(
     config: Config,
     store: Arc<dyn Store>,
-    states: broadcast::Sender<SessionState>,
+    states: broadcast::Sender<Health>,
     recorder: Arc<Recorder>,
     runtime: &runtime::Handle,
 ) -> Handle {
@@ -248,7 +256,7 @@ impl Engine {
         }
         // Others need not wait for its leases to run out. The calls go on by themselves.
         for lease in self.hub.leases() {
-            let _ = self.states.send(SessionState::Lost(LostReason::ClientClosed));
+            let _ = self.states.send(Health::Lost(LostReason::ClientClosed));
             let revoke = self.store.call(Request::LeaseRevoke { lease }, REVOKE);
             tokio::spawn(revoke.map(drop));
         }
@@ -279,10 +287,9 @@ impl Engine {
 
     fn obey(&mut self, command: Command) {
         match command {
-            Command::Acquire(ticket, acquire, client, answer) => {
-                let name = acquire.name.clone();
+            Command::Acquire(ticket, acquire, answer) => {
                 self.recorder.acquire_begun();
-                self.waiters.insert(ticket, Waiter { since: clock::now(), name, client, answer });
+                self.waiters.insert(ticket, Waiter { since: clock::now(), answer });
                 self.feed(Input::Acquire(ticket, acquire));
             }
             Command::Cancel(ticket) => {
@@ -372,14 +379,11 @@ impl Engine {
                 }
             }
             Action::Health(session, health) => {
-                let state = SessionState::from(health);
-                tracing::debug!(?session, ?state, "the state of a session changed");
-                if matches!(state, SessionState::Lost(_)) {
-                    self.deadlines.remove(&session);
-                }
+                tracing::debug!(?session, ?health, "the health of a session changed");
                 // Nobody listens, as a rule.
-                let _ = self.states.send(state);
+                let _ = self.states.send(health);
             }
+            Action::SessionOver(session) => drop(self.deadlines.remove(&session)),
             Action::Closed => {
                 self.is_closed = true;
                 for answer in self.closers.drain(..) {
@@ -389,7 +393,7 @@ impl Engine {
         }
     }
 
-    /// Gives the guard to whoever waits for it; if nobody does any more, its drop releases it.
+    /// Gives the lock to whoever waits for it.
     fn hand_out(&mut self, ticket: Ticket, hold: Hold) {
         let deadline = self.deadline_of(hold.session);
         let state = Arc::new(HoldState::new(deadline, runtime::Handle::current()));
@@ -398,8 +402,7 @@ impl Engine {
             self.recorder.acquire_ended(now.since(waiter.since), None);
             self.recorder.hold_begun();
             self.holds.insert(ticket, Holding { since: now, state: state.clone() });
-            let guard = Guard::new(waiter.client, waiter.name, ticket, hold, state);
-            (waiter.answer)(Ok(guard));
+            (waiter.answer)(Ok(Won { ticket, hold, state }));
         }
     }
 
@@ -410,10 +413,6 @@ impl Engine {
     }
 
     fn deadline_of(&mut self, session: SessionId) -> Arc<AtomicU64> {
-        // Sessions whose guards are all gone need no entry any more.
-        if self.deadlines.len() > 64 {
-            self.deadlines.retain(|id, deadline| *id == session || Arc::strong_count(deadline) > 1);
-        }
         self.deadlines.entry(session).or_default().clone()
     }
 
@@ -469,7 +468,7 @@ fn report_watches(generation: u64, mut stream: WatchStream, heard: mpsc::Unbound
 /// Answers a command that no engine obeys any more.
 pub(crate) fn refuse(command: Command, why: &Error) {
     match command {
-        Command::Acquire(_, _, _, answer) => answer(Err(why.clone())),
+        Command::Acquire(_, _, answer) => answer(Err(why.clone())),
         Command::Release(_, Some(answer)) => answer(Err(why.clone())),
         Command::Extend(_, _, answer) => drop(answer.send(Err(why.clone()))),
         Command::Close(answer) => drop(answer.send(())),

@@ -16,14 +16,14 @@ use tokio::sync::oneshot;
 use crate::{
     client::Client,
     clock,
-    engine::Command,
+    engine::{Command, Won},
     error::{Code, Error, LostReason, Result},
     hold::{End, Fate, HoldState},
     hub::Hold,
     options::{MAX_TTL, MIN_TTL},
     process::{self, Process},
-    queue::member::Ticket,
     store::{CreateRevisionIs, Key, Keys, Op, OpReply, Range, ReplyBody, Request, Txn},
+    terms::Ticket,
 };
 
 /// A lock that is held. Whoever has the guard is the owner, not a thread or a task: it can be sent anywhere.
@@ -43,7 +43,8 @@ pub struct Guard {
 }
 
 impl Guard {
-    pub(crate) fn new(client: Client, name: Arc<str>, ticket: Ticket, hold: Hold, state: Arc<HoldState>) -> Self {
+    pub(crate) fn new(client: Client, name: Arc<str>, won: Won) -> Self {
+        let Won { ticket, hold, state } = won;
         Self { client, name, ticket, hold, state, process: process::current(), is_released: AtomicBool::new(false) }
     }
 

@@ -3,26 +3,34 @@
 //! A [`Hub`] is a client without its runtime: [`Input`]s come in with the time they came at, [`Action`]s go out. The engine
 //! runs one under tokio; a simulator runs several in virtual time; a search clones and hashes them.
 
+mod alarms;
+mod callers;
+mod calls;
+mod chores;
 mod queues;
 mod sessions;
 
-use std::{
-    collections::{BTreeMap, BTreeSet},
-    sync::Arc,
-    time::Duration,
-};
+use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
+use self::{
+    alarms::Alarms,
+    callers::Caller,
+    calls::{Asked, Calls},
+    queues::Queues,
+    sessions::Sessions,
+};
 use crate::{
-    cleaner::{self, Cleaner},
+    backoff::mix,
+    cleaner::Cleaner,
     clock::Moment,
     error::{Error, LostReason},
-    queue::{
-        Call, Queue,
-        member::{Mode, SessionId, Ticket},
-    },
-    session::{Health, Session},
+    session::Health,
     store::{Key, Keys, LeaseId, Renewed, Reply, Request, StoreError, WatchId, WatchReply},
+    terms::{Mode, PlaceId, QueueId, SessionId, Ticket},
 };
+
+/// How many requests about keys a client has on their way at a time, unless told otherwise.
+pub const WINDOW: usize = 256;
 
 /// A unary call on its way.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -48,6 +56,8 @@ pub struct Config {
     pub call_timeout: Duration,
     /// How long an operation as a whole may take that does not wait for a lock.
     pub request_timeout: Duration,
+    /// How many requests about keys are on their way at a time; see [`WINDOW`].
+    pub window: usize,
     /// Where lease ids and jitter come from. Different in every client.
     pub seed: u64,
 }
@@ -140,52 +150,10 @@ pub enum Action {
     Deadline(SessionId, Moment),
     /// A session's health changed.
     Health(SessionId, Health),
+    /// A session is over, and nothing is said about it any more.
+    SessionOver(SessionId),
     /// Everything is released, as far as etcd could be reached.
     Closed,
-}
-
-/// What a reply is the answer to.
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
-enum Asked {
-    Grant(SessionId, LeaseId),
-    Queue(QueueId, Call),
-    Chore(cleaner::Chore),
-    Sweep(SessionId, LeaseId),
-    /// Whether the lease of a hold still lives whose key vanished.
-    Autopsy(Ticket, SessionId),
-}
-
-/// A queue within its hub.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-struct QueueId(u64);
-
-/// A session and who uses it.
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
-struct Tenancy {
-    session: Session,
-    /// Whether it serves one acquire only: a hold without renewal.
-    is_private: bool,
-    /// Acquires that wait for its lease.
-    unkeyed: BTreeSet<Ticket>,
-    /// Holds and acquires that use it.
-    users: usize,
-    /// Keys about which a request may still be on its way: never to be chosen again.
-    tainted: BTreeSet<Key>,
-    /// Queues whose head waits for a renewal of this session.
-    short_of_time: BTreeSet<QueueId>,
-    /// Extensions that wait for a renewal sent at that time or later, and when they are given up.
-    extensions: Vec<(Ticket, Moment, Moment)>,
-}
-
-/// An acquire or a hold.
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
-struct User {
-    queue: QueueId,
-    /// The session that its key belongs to, or that it waits for.
-    session: SessionId,
-    ttl: Duration,
-    renew: bool,
-    is_held: bool,
 }
 
 /// How far closing has come.
@@ -201,40 +169,39 @@ enum Stage {
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Hub {
     config: Config,
-    random: u64,
+    /// How many random numbers were drawn.
+    drawn: u64,
     stage: Stage,
-    sessions: BTreeMap<SessionId, Tenancy>,
-    /// The session of each TTL that locks share.
-    shared: BTreeMap<Duration, SessionId>,
-    queues: BTreeMap<QueueId, Queue>,
-    names: BTreeMap<Arc<str>, QueueId>,
-    users: BTreeMap<Ticket, User>,
-    watches: BTreeMap<WatchId, QueueId>,
+    sessions: Sessions,
+    session_alarms: Alarms<SessionId>,
+    callers: BTreeMap<Ticket, Caller>,
+    caller_alarms: Alarms<Ticket>,
+    /// Whose each place is.
+    owners: BTreeMap<PlaceId, Ticket>,
+    queues: Queues,
+    queue_alarms: Alarms<QueueId>,
     cleaner: Cleaner,
-    asked: BTreeMap<RpcId, Asked>,
+    calls: Calls,
     next_id: u64,
-    wakes: BTreeSet<(Moment, QueueId)>,
-    wake_of: BTreeMap<QueueId, Moment>,
 }
 
 impl Hub {
     /// A client that has done nothing yet.
     pub fn new(config: Config) -> Self {
         Self {
-            random: config.seed,
-            config,
+            drawn: 0,
             stage: Stage::Open,
-            sessions: BTreeMap::new(),
-            shared: BTreeMap::new(),
-            queues: BTreeMap::new(),
-            names: BTreeMap::new(),
-            users: BTreeMap::new(),
-            watches: BTreeMap::new(),
+            sessions: Sessions::default(),
+            session_alarms: Alarms::new(),
+            callers: BTreeMap::new(),
+            caller_alarms: Alarms::new(),
+            owners: BTreeMap::new(),
+            queues: Queues::default(),
+            queue_alarms: Alarms::new(),
             cleaner: Cleaner::default(),
-            asked: BTreeMap::new(),
+            calls: Calls::new(config.window),
             next_id: 0,
-            wakes: BTreeSet::new(),
-            wake_of: BTreeMap::new(),
+            config,
         }
     }
 
@@ -249,47 +216,60 @@ impl Hub {
             Input::Extend(ticket, span) => self.extend(now, ticket, span, out),
             Input::Close => self.close(now, out),
             Input::Reply(rpc, result) => self.on_reply(now, rpc, result, out),
-            Input::Renewed(stream, renewed) => {
-                self.with_session(now, stream.session, out, |session, effects| {
-                    session.on_renewed(now, stream.number, renewed.ttl, effects);
-                });
-                self.after_renewal(now, stream.session, out);
-            }
+            Input::Renewed(stream, renewed) => self.on_renewed(now, stream, renewed.ttl, out),
             Input::RenewalsEnded(stream) => self.with_session(now, stream.session, out, |session, effects| {
                 session.on_broken(now, stream.number, effects);
             }),
             Input::Watch(reply) => self.on_watch(now, reply, out),
             Input::Wake => {}
         }
-        self.tick(now, out);
+        // After everything else that happens at `now`.
+        self.tick_callers(now, out);
+        self.tick_queues(now, out);
+        self.tick_cleaner(now, out);
+        self.finish_closing(now, out);
     }
 
     /// When [`Input::Wake`] is due.
     pub fn wake(&self) -> Option<Moment> {
-        let sessions = self.sessions.values().filter_map(|tenancy| {
-            let extensions = tenancy.extensions.iter().map(|(_, _, give_up)| *give_up);
-            tenancy.session.wake().into_iter().chain(extensions).min()
-        });
         let closing = match self.stage {
             Stage::Closing(by) => Some(by),
             Stage::Open | Stage::Closed => None,
         };
-        let queues = self.wakes.first().map(|(at, _)| *at);
-        sessions.chain(queues).chain(self.cleaner.wake()).chain(closing).min()
+        let alarms = [self.session_alarms.next(), self.caller_alarms.next(), self.queue_alarms.next()];
+        alarms.into_iter().flatten().chain(self.cleaner.wake()).chain(closing).min()
+    }
+
+    fn close(&mut self, now: Moment, out: &mut Vec<Action>) {
+        if self.stage != Stage::Open {
+            return;
+        }
+        self.stage = Stage::Closing(now + self.config.request_timeout);
+        self.close_callers(out);
+        self.close_queues(out);
+        self.calls.close();
+        self.close_sessions(now, out);
+    }
+
+    fn finish_closing(&mut self, now: Moment, out: &mut Vec<Action>) {
+        if let Stage::Closing(by) = self.stage
+            && (now >= by || (self.cleaner.is_idle() && self.calls.are_idle()))
+        {
+            self.stage = Stage::Closed;
+            self.calls.forget_all();
+            out.push(Action::Closed);
+        }
     }
 
     /// The leases of all sessions.
     pub fn leases(&self) -> impl Iterator<Item = LeaseId> {
-        self.sessions.values().map(|tenancy| tenancy.session.lease())
+        self.sessions.leases()
     }
 
     /// The next number of a series that is different in every client (SplitMix64, Steele, Lea and Flood, 2014).
     fn random(&mut self) -> u64 {
-        self.random = self.random.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mut z = self.random;
-        z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        z ^ (z >> 31)
+        self.drawn += 1;
+        mix(self.config.seed.wrapping_add(self.drawn))
     }
 
     fn next_id(&mut self) -> u64 {

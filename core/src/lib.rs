@@ -106,6 +106,8 @@ mod options;
 mod watch;
 
 #[doc(hidden)]
+pub mod backoff;
+#[doc(hidden)]
 pub mod cleaner;
 #[doc(hidden)]
 pub mod clock;
@@ -121,6 +123,8 @@ pub mod runtime;
 pub mod session;
 #[doc(hidden)]
 pub mod store;
+#[doc(hidden)]
+pub mod terms;
 
 pub use client::{Client, SessionState, StateEvents};
 pub use contender::Contender;

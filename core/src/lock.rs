@@ -7,16 +7,14 @@ use tokio::sync::oneshot;
 use crate::{
     client::Client,
     contender::{self, Contender},
-    engine::{self, Command},
+    engine::{self, Command, Won},
     error::{Code, Error, Result},
     guard::Guard,
     hub::Acquire,
     options::{validate_name, whole_seconds},
-    queue::{
-        member::{Mode, Ticket},
-        wire::{self, Prefix},
-    },
+    queue::wire::{self, Prefix},
     store::{Reply, ReplyBody},
+    terms::{Mode, Ticket},
 };
 
 /// A name that can be locked, and how it is to be locked. Cheap to clone; making one does nothing yet.
@@ -34,11 +32,14 @@ pub struct Lock {
     requeue: bool,
 }
 
-impl Lock {
-    pub(crate) fn new(client: Client, name: &str) -> Self {
-        Self { client, name: name.into(), ttl: None, renew: true, requeue: true }
+impl Client {
+    /// The lock of this name: 1 to 1,024 bytes of UTF-8 without NUL, taken verbatim. A bad name is reported by its operations.
+    pub fn lock(&self, name: &str) -> Lock {
+        Lock { client: self.clone(), name: name.into(), ttl: None, renew: true, requeue: true }
     }
+}
 
+impl Lock {
     /// The name.
     pub fn name(&self) -> &str {
         &self.name
@@ -106,7 +107,9 @@ impl Lock {
         let ticket = self.client.next_ticket();
         match self.wanted(limit) {
             Ok(wanted) => {
-                self.client.send(Command::Acquire(ticket, wanted, self.client.clone(), Box::new(answer)));
+                let (client, name) = (self.client.clone(), self.name.clone());
+                let answer = move |result: Result<Won>| answer(result.map(|won| Guard::new(client, name, won)));
+                self.client.send(Command::Acquire(ticket, wanted, Box::new(answer)));
             }
             Err(error) => answer(Err(error)),
         }

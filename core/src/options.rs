@@ -3,7 +3,6 @@
 use std::{fmt, path::PathBuf, sync::Arc, time::Duration};
 
 use crate::{
-    client::Client,
     error::{Code, Error, Result},
     store::{
         Store,
@@ -23,7 +22,7 @@ const DEFAULT_TTL: Duration = Duration::from_secs(15);
 const DEFAULT_CONNECT_TIMEOUT: Duration = Duration::from_secs(2);
 const DEFAULT_REQUEST_TIMEOUT: Duration = Duration::from_secs(5);
 
-/// Options of a [`Client`], to be set one by one; [`ClientOptions::build`] checks them.
+/// Options of a [`Client`](crate::Client), to be set one by one; [`ClientOptions::build`] checks them.
 ///
 /// ```
 /// use std::time::Duration;
@@ -157,14 +156,6 @@ impl ClientOptions {
     pub fn request_timeout(mut self, timeout: Duration) -> Self {
         self.request_timeout = timeout;
         self
-    }
-
-    /// Checks the options, reads the certificate files and makes the client. Opens no connection and starts no thread.
-    ///
-    /// # Errors
-    /// [`Code::InvalidArgument`], with a message that says which option is wrong and what it should be.
-    pub fn build(self) -> Result<Client> {
-        Client::from_options(self)
     }
 
     /// One `name=value` of a URL.

@@ -16,6 +16,7 @@
 use std::{collections::VecDeque, time::Duration};
 
 use crate::{
+    backoff::Backoff,
     clock::Moment,
     error::LostReason,
     store::{ErrorKind, LeaseId, StoreError},
@@ -23,9 +24,10 @@ use crate::{
 
 /// Streams kept open for one renewal: the first and two hedges. More would not reach more members of a usual cluster.
 const MAX_STREAMS: usize = 3;
-/// First pause before a failed grant is sent again; doubles up to [`GRANT_BACKOFF_MAX`].
-const GRANT_BACKOFF: Duration = Duration::from_millis(50);
-const GRANT_BACKOFF_MAX: Duration = Duration::from_secs(1);
+/// Pauses before a failed grant is sent again.
+const GRANT_BACKOFF: Backoff = Backoff::new(Duration::from_millis(100), Duration::from_secs(1));
+/// First pause before a broken stream of renewals is replaced again; the longest is our patience.
+const REOPEN: Duration = Duration::from_millis(50);
 
 /// How a session feels, as told to listeners.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -231,7 +233,7 @@ impl Session {
             }
             Err(error) => {
                 self.ambiguous |= error.ambiguous;
-                let pause = GRANT_BACKOFF.saturating_mul(1 << attempt.min(10)).min(GRANT_BACKOFF_MAX);
+                let pause = GRANT_BACKOFF.pause(attempt, self.salt());
                 self.phase = Phase::Granting { sent: None, retry_at: Some(now + pause), attempt: attempt + 1 };
                 if !error.is_transient() {
                     return Err(error);
@@ -273,7 +275,7 @@ impl Session {
             && !self.is_ended()
         {
             // The first replacement at once, the next ones after a pause that grows up to our patience.
-            let pause = (Duration::from_millis(50) * hedges.min(20)).min(patience(self.ttl));
+            let pause = Backoff::new(REOPEN, patience(self.ttl)).pause(hedges, self.salt());
             self.renew_at = if hedges == 0 { now } else { now + pause };
             self.suspect(out);
         }
@@ -320,6 +322,11 @@ impl Session {
             }
             _ => {}
         }
+    }
+
+    /// What spreads the pauses of sessions that fail together: their leases are random.
+    fn salt(&self) -> u64 {
+        self.lease.0.unsigned_abs()
     }
 
     /// Whether the lease must live longer than it is known to.

@@ -33,14 +33,15 @@ COPY = Path(os.environ.get("CARGO_TARGET_DIR") or ROOT / "target").absolute() / 
 BUILDING = COPY / "building"
 # What the copy keeps of the core: everything without I/O, and the store that needs none.
 MACHINES = [
-    "cleaner.rs", "clock.rs", "error.rs", "hub", "hub.rs", "process.rs", "queue", "queue.rs", "session.rs",
-    "store.rs", "store/memory", "store/memory.rs",
+    "backoff.rs", "cleaner.rs", "clock.rs", "error.rs", "hub", "hub.rs", "process.rs", "queue", "queue.rs", "session.rs",
+    "store.rs", "store/memory", "store/memory.rs", "terms.rs",
 ]  # fmt: skip
 HEADER = re.compile(r"^(rule|found-as|found-by): *(.*)$")
 BROKEN = re.compile(r"BROKEN ([a-z-]+): (.*)")
 # One of each kind, for every test run: order, deadline, leftovers, watches.
 QUICK = ["foreign-key-skipped", "hand-off-after-deadline", "ambiguous-forgotten", "snapshot-before-watch"]
 LIB = """//! The state machines alone.
+pub mod backoff;
 pub mod cleaner;
 pub mod clock;
 mod error;
@@ -49,6 +50,7 @@ pub mod process;
 pub mod queue;
 pub mod session;
 pub mod store;
+pub mod terms;
 pub use error::{Code, Error, LostReason, Result};
 """
 

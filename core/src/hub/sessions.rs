@@ -1,41 +1,159 @@
 //! The hub's sessions: who is seated in which, what a session asks for, and what its end means for everybody else.
 
-use std::{collections::BTreeSet, time::Duration};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    time::Duration,
+};
 
-use super::{Action, Asked, Hub, StreamId, Tenancy};
+use super::{Action, Asked, Hub, RpcId, StreamId};
 use crate::{
     clock::Moment,
     error::{Code, Error, LostReason},
-    queue::member::{SessionId, Ticket},
+    queue::{Taints, wire},
     session::{Effect, Health, Session},
-    store::{ErrorKind, LeaseId, Reply, ReplyBody, Request, StoreError},
+    store::{ErrorKind, Key, LeaseId, Reply, ReplyBody, Request, StoreError},
+    terms::{SessionId, Ticket},
 };
 
-impl Hub {
-    /// Finds or starts the session that `ticket` asked for, and gives it a key as soon as the lease is there.
-    pub(super) fn seat(&mut self, now: Moment, ticket: Ticket, out: &mut Vec<Action>) {
-        let Some(user) = self.users.get(&ticket) else { return };
-        let (ttl, renew) = (user.ttl, user.renew);
-        let known = if renew { self.shared.get(&ttl).copied() } else { None };
-        let id = known.unwrap_or_else(|| self.start_session(now, ttl, renew, out));
-        if let Some(user) = self.users.get_mut(&ticket) {
-            user.session = id;
-        }
-        if let Some(tenancy) = self.sessions.get_mut(&id) {
-            tenancy.users += 1;
-            tenancy.unkeyed.insert(ticket);
-        }
-        self.assign_keys(now, id, out);
+/// How long the session of a TTL that locks asked for stays when none uses it any more. The client's own stays.
+const IDLE: Duration = Duration::from_secs(60);
+
+/// A session and who uses it.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+struct Tenancy {
+    session: Session,
+    /// Whether it serves one acquire only: a hold without renewal.
+    is_private: bool,
+    /// The TTL that was asked for.
+    ttl: Duration,
+    /// Acquires and holds that use it.
+    callers: BTreeSet<Ticket>,
+    /// Those of them that wait for its lease.
+    seating: BTreeSet<Ticket>,
+    /// Those whose turn it is and that wait for a renewal, because too little time is left.
+    short_of_time: BTreeSet<Ticket>,
+    /// Lost holds for which etcd is asked whether the lease lives.
+    autopsies: BTreeMap<RpcId, Ticket>,
+    /// Extensions that wait for a renewal sent at that time or later, and when they are given up.
+    extensions: Vec<(Ticket, Moment, Moment)>,
+    /// Keys that must not be chosen again.
+    taints: Taints,
+    /// Since when nobody uses it.
+    idle_since: Option<Moment>,
+    alarm: Option<Moment>,
+}
+
+impl Tenancy {
+    fn next_alarm(&self) -> Option<Moment> {
+        let extensions = self.extensions.iter().map(|(_, _, give_up)| *give_up);
+        let idle = self.idle_since.map(|since| since + IDLE);
+        self.session.wake().into_iter().chain(extensions).chain(idle).min()
+    }
+}
+
+/// The sessions of a client, by number, by TTL and by lease.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
+pub(super) struct Sessions {
+    all: BTreeMap<SessionId, Box<Tenancy>>,
+    /// The session of each TTL that locks share.
+    shared: BTreeMap<Duration, SessionId>,
+    leases: BTreeMap<LeaseId, SessionId>,
+}
+
+impl Sessions {
+    pub(super) fn taints(&self, lease: LeaseId) -> &Taints {
+        static NONE: Taints = Taints::none();
+        self.of_lease(lease).and_then(|id| self.all.get(&id)).map_or(&NONE, |tenancy| &tenancy.taints)
     }
 
-    /// One acquire or hold less uses the session. A private one has served its purpose then; one that never got its lease is
-    /// of no use to anybody.
-    pub(super) fn unseat(&mut self, ticket: Ticket, id: SessionId, out: &mut Vec<Action>) {
-        let Some(tenancy) = self.sessions.get_mut(&id) else { return };
-        tenancy.unkeyed.remove(&ticket);
-        tenancy.users = tenancy.users.saturating_sub(1);
-        if tenancy.users == 0 && (tenancy.is_private || !tenancy.session.is_live()) {
-            self.discard_session(id, out);
+    /// A request about `key` may still be on its way.
+    pub(super) fn taint(&mut self, key: &Key, lease: LeaseId) {
+        if let Some((_, number)) = wire::choice(key)
+            && let Some(tenancy) = self.of_lease(lease).and_then(|id| self.all.get_mut(&id))
+        {
+            tenancy.taints.add(key.clone(), number);
+        }
+    }
+
+    pub(super) fn of_lease(&self, lease: LeaseId) -> Option<SessionId> {
+        self.leases.get(&lease).copied()
+    }
+
+    pub(super) fn leases(&self) -> impl Iterator<Item = LeaseId> {
+        self.leases.keys().copied()
+    }
+
+    pub(super) fn lease_of(&self, id: SessionId) -> Option<LeaseId> {
+        self.all.get(&id).map(|tenancy| tenancy.session.lease())
+    }
+
+    /// The TTL that a session was asked for.
+    pub(super) fn ttl_of(&self, id: SessionId) -> Option<Duration> {
+        self.all.get(&id).map(|tenancy| tenancy.ttl)
+    }
+
+    /// Everybody who uses a session.
+    pub(super) fn callers(&self, id: SessionId) -> impl Iterator<Item = &Ticket> {
+        self.all.get(&id).into_iter().flat_map(|tenancy| &tenancy.callers)
+    }
+
+    /// Whether a caller of this session may hold from now on.
+    pub(super) fn can_hold(&self, now: Moment, id: SessionId) -> bool {
+        self.all.get(&id).is_some_and(|tenancy| {
+            tenancy.session.can_hold(now) && (!tenancy.is_private || tenancy.session.is_fresh(now))
+        })
+    }
+
+    pub(super) fn add_autopsy(&mut self, id: SessionId, rpc: RpcId, ticket: Ticket) {
+        if let Some(tenancy) = self.all.get_mut(&id) {
+            tenancy.autopsies.insert(rpc, ticket);
+        }
+    }
+
+    pub(super) fn take_autopsy(&mut self, id: SessionId, rpc: RpcId) -> Option<Ticket> {
+        self.all.get_mut(&id)?.autopsies.remove(&rpc)
+    }
+}
+
+impl Hub {
+    /// Finds or starts the session that `ticket` asked for, and lets it into its queues as soon as the lease is there.
+    pub(super) fn seat(&mut self, now: Moment, ticket: Ticket, out: &mut Vec<Action>) {
+        let Some((ttl, renew)) = self.callers.get(&ticket).map(super::callers::Caller::seat_wanted) else { return };
+        let known = if renew { self.sessions.shared.get(&ttl).copied() } else { None };
+        let id = known.unwrap_or_else(|| self.start_session(now, ttl, renew, out));
+        if let Some(caller) = self.callers.get_mut(&ticket) {
+            caller.sit_down(id);
+        }
+        let Some(tenancy) = self.sessions.all.get_mut(&id) else { return };
+        tenancy.callers.insert(ticket);
+        if tenancy.idle_since.take().is_some() {
+            let at = tenancy.next_alarm();
+            self.session_alarms.set(id, &mut tenancy.alarm, at);
+        }
+        if tenancy.session.is_live() {
+            let lease = tenancy.session.lease();
+            self.enter(now, ticket, lease, out);
+        } else {
+            tenancy.seating.insert(ticket);
+        }
+    }
+
+    /// A caller less uses the session. A private one has served its purpose then; one that never got its lease is of no use to
+    /// anybody.
+    pub(super) fn unseat(&mut self, now: Moment, ticket: Ticket, id: SessionId, out: &mut Vec<Action>) {
+        let Some(tenancy) = self.sessions.all.get_mut(&id) else { return };
+        tenancy.seating.remove(&ticket);
+        tenancy.short_of_time.remove(&ticket);
+        tenancy.callers.remove(&ticket);
+        if !tenancy.callers.is_empty() {
+            return;
+        }
+        if tenancy.is_private || !tenancy.session.is_live() {
+            self.discard_session(now, id, out);
+        } else if tenancy.ttl != self.config.ttl {
+            tenancy.idle_since = Some(now);
+            let at = tenancy.next_alarm();
+            self.session_alarms.set(id, &mut tenancy.alarm, at);
         }
     }
 
@@ -47,15 +165,20 @@ impl Hub {
         let tenancy = Tenancy {
             session: Session::start(now, lease, ttl, &mut effects),
             is_private: !renew,
-            unkeyed: BTreeSet::new(),
-            users: 0,
-            tainted: BTreeSet::new(),
+            ttl,
+            callers: BTreeSet::new(),
+            seating: BTreeSet::new(),
             short_of_time: BTreeSet::new(),
+            autopsies: BTreeMap::new(),
             extensions: Vec::new(),
+            taints: Taints::none(),
+            idle_since: None,
+            alarm: None,
         };
-        self.sessions.insert(id, tenancy);
+        self.sessions.all.insert(id, Box::new(tenancy));
+        self.sessions.leases.insert(lease, id);
         if renew {
-            self.shared.insert(ttl, id);
+            self.sessions.shared.insert(ttl, id);
         }
         self.apply_session(now, id, effects, out);
         id
@@ -69,7 +192,7 @@ impl Hub {
         out: &mut Vec<Action>,
         act: impl FnOnce(&mut Session, &mut Vec<Effect>),
     ) {
-        let Some(tenancy) = self.sessions.get_mut(&id) else { return };
+        let Some(tenancy) = self.sessions.all.get_mut(&id) else { return };
         let mut effects = Vec::new();
         act(&mut tenancy.session, &mut effects);
         self.apply_session(now, id, effects, out);
@@ -77,13 +200,14 @@ impl Hub {
 
     fn apply_session(&mut self, now: Moment, id: SessionId, effects: Vec<Effect>, out: &mut Vec<Action>) {
         for effect in effects {
-            let Some(tenancy) = self.sessions.get(&id) else { return };
+            let Some(tenancy) = self.sessions.all.get(&id) else { return };
             let lease = tenancy.session.lease();
             let stream = |number| StreamId { session: id, number };
             match effect {
                 Effect::Grant => {
                     let ttl = i64::try_from(tenancy.session.ttl().as_secs()).unwrap_or(i64::MAX);
-                    self.call(Asked::Grant(id, lease), Request::LeaseGrant { lease, ttl }, out);
+                    let request = Request::LeaseGrant { lease, ttl };
+                    self.call(Asked::Grant(id, lease), request, self.config.call_timeout, out);
                 }
                 Effect::Open { stream: number, hedge } => out.push(Action::OpenRenewals(stream(number), hedge)),
                 Effect::Renew(number) => out.push(Action::Renew(stream(number), lease)),
@@ -100,18 +224,23 @@ impl Hub {
                 }
             }
         }
-        self.assign_keys(now, id, out);
+        self.settle_session(now, id, out);
     }
 
-    /// Gives keys to those who waited for the lease, if it is there.
-    fn assign_keys(&mut self, now: Moment, id: SessionId, out: &mut Vec<Action>) {
-        let Some(tenancy) = self.sessions.get_mut(&id).filter(|tenancy| tenancy.session.is_live()) else { return };
+    /// Brings the alarm of a session in line, and lets in those who waited for the lease, if it is there.
+    fn settle_session(&mut self, now: Moment, id: SessionId, out: &mut Vec<Action>) {
+        let Some(tenancy) = self.sessions.all.get_mut(&id) else { return };
+        let at = tenancy.next_alarm();
+        self.session_alarms.set(id, &mut tenancy.alarm, at);
+        if !tenancy.session.is_live() {
+            return;
+        }
         let lease = tenancy.session.lease();
-        for ticket in std::mem::take(&mut tenancy.unkeyed) {
-            let (Some(user), Some(tenancy)) = (self.users.get(&ticket), self.sessions.get(&id)) else { continue };
-            // Empty, or nearly so: it holds the keys of calls whose fate was never known.
-            let (queue, tainted) = (user.queue, tenancy.tainted.clone());
-            self.with_queue(now, queue, out, |queue, _, effects| queue.assign(ticket, id, lease, &tainted, effects));
+        if !tenancy.is_private {
+            self.cleaner.watch_over(now, id, lease, tenancy.ttl);
+        }
+        for ticket in std::mem::take(&mut tenancy.seating) {
+            self.enter(now, ticket, lease, out);
         }
     }
 
@@ -126,22 +255,21 @@ impl Hub {
             ReplyBody::LeaseGrant { ttl } => Ok(ttl),
             _ => Err(StoreError::ambiguous(ErrorKind::Internal, "etcd's reply to a grant has an unknown shape")),
         });
-        let Some(tenancy) = self.sessions.get(&id) else {
+        let Some(tenancy) = self.sessions.all.get(&id) else {
             // Nobody wants it any more; now that its fate is settled, it can be revoked.
             if answer.as_ref().map_or_else(|error| error.ambiguous || error.kind == ErrorKind::LeaseExists, |_| true) {
-                self.revoke(lease, out);
+                self.revoke(now, lease, out);
             }
             return;
         };
         // That the lease exists is no failure: an earlier grant of ours took effect.
         let failure = answer.as_ref().err().filter(|error| error.kind != ErrorKind::LeaseExists);
         let seen = failure.map(|error| Error::from_store(error, "could not get a lease"));
-        let unkeyed: Vec<Ticket> = tenancy.unkeyed.iter().copied().collect();
+        let seating: Vec<Ticket> = tenancy.seating.iter().copied().collect();
         if let Some(seen) = &seen {
-            for ticket in &unkeyed {
-                let Some(user) = self.users.get(ticket) else { continue };
-                if let Some(queue) = self.queues.get_mut(&user.queue) {
-                    queue.note_error(*ticket, seen.clone());
+            for ticket in &seating {
+                if let Some(caller) = self.callers.get_mut(ticket) {
+                    caller.note_error(seen.clone());
                 }
             }
         }
@@ -149,66 +277,96 @@ impl Hub {
         self.with_session(now, id, out, |session, effects| refused = session.on_grant(now, answer, effects).is_err());
         if let Some(seen) = seen.filter(|_| refused) {
             // No repetition will cure it: whoever waits for this lease fails now, and the last of them discards the session.
-            for ticket in unkeyed {
+            for ticket in seating {
                 self.cancel(now, ticket, seen.clone(), out);
             }
         }
     }
 
-    /// After a renewal was acknowledged: extensions are answered, heads that were short of time are looked at again, and it
-    /// is a good moment to sweep.
-    pub(super) fn after_renewal(&mut self, now: Moment, id: SessionId, out: &mut Vec<Action>) {
-        let Some(tenancy) = self.sessions.get_mut(&id).filter(|tenancy| tenancy.session.is_live()) else { return };
-        let (lease, renewed_at) = (tenancy.session.lease(), tenancy.session.renewed_at());
+    /// A renewal was acknowledged: extensions are answered, and callers that were short of time hold.
+    pub(super) fn on_renewed(&mut self, now: Moment, stream: StreamId, ttl: i64, out: &mut Vec<Action>) {
+        let id = stream.session;
+        self.with_session(now, id, out, |session, effects| session.on_renewed(now, stream.number, ttl, effects));
+        let Some(tenancy) = self.sessions.all.get_mut(&id).filter(|tenancy| tenancy.session.is_live()) else { return };
+        let renewed_at = tenancy.session.renewed_at();
         let done = tenancy.extensions.extract_if(.., |(_, asked, _)| *asked <= renewed_at);
         out.extend(done.map(|(ticket, ..)| Action::Extended(ticket, Ok(()))));
-        for queue in std::mem::take(&mut tenancy.short_of_time) {
-            self.with_queue(now, queue, out, |_, _, _| {});
+        let short = std::mem::take(&mut tenancy.short_of_time);
+        let at = tenancy.next_alarm();
+        self.session_alarms.set(id, &mut tenancy.alarm, at);
+        for ticket in short {
+            self.try_hold(now, ticket, out);
         }
-        let mut effects = Vec::new();
-        self.cleaner.on_renewed(now, id, lease, &mut effects);
-        self.apply_cleaner(now, effects, out);
+    }
+
+    /// The turn of a caller has come, but its session has too little time left: it is renewed first.
+    pub(super) fn await_time(&mut self, now: Moment, ticket: Ticket, id: SessionId, out: &mut Vec<Action>) {
+        let is_new = self.sessions.all.get_mut(&id).is_some_and(|tenancy| tenancy.short_of_time.insert(ticket));
+        if is_new {
+            self.with_session(now, id, out, |session, effects| session.renew(now, effects));
+        }
+    }
+
+    /// A hold begins: its lease and its deadline. One without renewal ends then.
+    pub(super) fn begin_hold(&mut self, id: SessionId) -> Option<(LeaseId, Moment)> {
+        let tenancy = self.sessions.all.get_mut(&id)?;
+        if tenancy.is_private {
+            tenancy.session.stop_renewing();
+            let at = tenancy.next_alarm();
+            self.session_alarms.set(id, &mut tenancy.alarm, at);
+        }
+        Some((tenancy.session.lease(), tenancy.session.deadline()))
+    }
+
+    pub(super) fn extend_session(
+        &mut self,
+        now: Moment,
+        id: SessionId,
+        ticket: Ticket,
+        span: Duration,
+        out: &mut Vec<Action>,
+    ) {
+        let give_up = now + self.config.request_timeout;
+        if let Some(tenancy) = self.sessions.all.get_mut(&id) {
+            tenancy.extensions.push((ticket, now, give_up));
+            self.with_session(now, id, out, |session, effects| session.extend(now, span, effects));
+        }
     }
 
     pub(super) fn end_session(&mut self, now: Moment, id: SessionId, reason: LostReason, out: &mut Vec<Action>) {
         self.with_session(now, id, out, |session, effects| session.end(reason, effects));
     }
 
+    /// The client closes.
+    pub(super) fn close_sessions(&mut self, now: Moment, out: &mut Vec<Action>) {
+        for id in self.sessions.all.keys().copied().collect::<Vec<_>>() {
+            self.end_session(now, id, LostReason::ClientClosed, out);
+        }
+    }
+
     /// A session is over: its holds are lost, its waiters queue again, its lease is revoked so that others need not wait.
     fn on_session_ended(&mut self, now: Moment, id: SessionId, reason: LostReason, out: &mut Vec<Action>) {
-        let lost: Vec<Ticket> = self
-            .users
-            .iter()
-            .filter(|(_, user)| user.is_held && user.session == id)
-            .map(|(ticket, _)| *ticket)
-            .collect();
-        for ticket in lost {
-            self.users.remove(&ticket);
-            out.push(Action::Lost(ticket, reason));
-        }
+        let Some(tenancy) = self.sessions.all.get_mut(&id) else { return };
+        let callers = std::mem::take(&mut tenancy.callers);
         // Whoever waits for the cause of a loss knows it now.
-        self.asked.retain(|_, asked| match asked {
-            Asked::Autopsy(ticket, of) if *of == id => {
-                out.push(Action::Lost(*ticket, reason));
-                false
-            }
-            _ => true,
-        });
-        let unkeyed =
-            self.sessions.get_mut(&id).map(|tenancy| std::mem::take(&mut tenancy.unkeyed)).unwrap_or_default();
-        self.discard_session(id, out);
-        for queue in self.queues.keys().copied().collect::<Vec<_>>() {
-            self.with_queue(now, queue, out, |queue, _, effects| queue.on_session_lost(id, reason, effects));
-        }
-        for ticket in unkeyed {
-            self.seat(now, ticket, out);
+        let autopsies = std::mem::take(&mut tenancy.autopsies);
+        out.extend(autopsies.into_values().map(|ticket| Action::Lost(ticket, reason)));
+        self.discard_session(now, id, out);
+        for ticket in callers {
+            self.on_seat_lost(now, ticket, reason, out);
         }
     }
 
     /// Forgets a session and revokes its lease, if it may exist.
-    fn discard_session(&mut self, id: SessionId, out: &mut Vec<Action>) {
-        let Some(Tenancy { mut session, extensions, .. }) = self.sessions.remove(&id) else { return };
-        self.shared.retain(|_, shared| *shared != id);
+    fn discard_session(&mut self, now: Moment, id: SessionId, out: &mut Vec<Action>) {
+        let Some(mut tenancy) = self.sessions.all.remove(&id) else { return };
+        self.session_alarms.set(id, &mut tenancy.alarm, None);
+        let Tenancy { mut session, ttl, extensions, .. } = *tenancy;
+        let lease = session.lease();
+        self.sessions.leases.remove(&lease);
+        if self.sessions.shared.get(&ttl) == Some(&id) {
+            self.sessions.shared.remove(&ttl);
+        }
         self.cleaner.forget_session(id);
         for (ticket, ..) in extensions {
             out.push(Action::Extended(
@@ -216,8 +374,9 @@ impl Hub {
                 Err(Error::new(Code::Lost, "the lock was lost before it could be extended")),
             ));
         }
+        out.push(Action::SessionOver(id));
         // While a grant is on its way, revoking could overtake it; its reply will do it.
-        let (must_revoke, lease) = (session.may_exist() && !session.is_granting(), session.lease());
+        let must_revoke = session.may_exist() && !session.is_granting();
         let mut effects = Vec::new();
         session.end(LostReason::ClientClosed, &mut effects);
         out.extend(effects.into_iter().filter_map(|effect| match effect {
@@ -225,25 +384,15 @@ impl Hub {
             _ => None,
         }));
         if must_revoke {
-            self.revoke(lease, out);
+            self.revoke(now, lease, out);
         }
-    }
-
-    fn revoke(&mut self, lease: LeaseId, out: &mut Vec<Action>) {
-        let mut effects = Vec::new();
-        self.cleaner.revoke(lease, &mut effects);
-        self.send_chores(effects, out);
     }
 
     /// Lets time pass for the sessions, before anything else happens at `now`.
     pub(super) fn tick_sessions(&mut self, now: Moment, out: &mut Vec<Action>) {
-        let is_due = |tenancy: &Tenancy| tenancy.session.wake().is_some_and(|at| at <= now);
-        let due: Vec<SessionId> =
-            self.sessions.iter().filter(|(_, tenancy)| is_due(tenancy)).map(|(id, _)| *id).collect();
-        for id in due {
+        for id in self.session_alarms.due(now) {
             self.with_session(now, id, out, |session, effects| session.tick(now, effects));
-        }
-        for tenancy in self.sessions.values_mut() {
+            let Some(tenancy) = self.sessions.all.get_mut(&id) else { continue };
             let late = tenancy.extensions.extract_if(.., |(_, _, give_up)| *give_up <= now);
             out.extend(late.map(|(ticket, ..)| {
                 let error = Error::new(
@@ -252,6 +401,11 @@ impl Hub {
                 );
                 Action::Extended(ticket, Err(error))
             }));
+            let at = tenancy.next_alarm();
+            self.session_alarms.set(id, &mut tenancy.alarm, at);
+            if tenancy.idle_since.is_some_and(|since| now >= since + IDLE) {
+                self.discard_session(now, id, out);
+            }
         }
     }
 }

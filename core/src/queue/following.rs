@@ -1,20 +1,46 @@
-//! Following a queue: what is watched and read, and what the news mean for our contenders.
+//! Following a queue: what is watched and read, and what the news mean for our places.
 
 use std::collections::BTreeSet;
 
 use super::{
-    Call, Effect, Queue, Sessions,
-    member::{Phase, Ticket},
+    Effect, Host, Queue, admission,
+    place::{Life, Place},
     view,
     view::News,
-    watching, wire,
+    watching,
 };
 use crate::{
     clock::Moment,
-    store::{Keys, Reply, ReplyBody, StoreError},
+    store::{Keys, Reply, ReplyBody, StoreError, WatchReply},
+    terms::PlaceId,
 };
 
 impl Queue {
+    pub(super) fn on_watch(&mut self, now: Moment, reply: WatchReply, out: &mut Vec<Effect>) {
+        let mut wants = Vec::new();
+        match reply {
+            WatchReply::Created { id, .. } => self.view.on_created(id, &mut wants),
+            WatchReply::Events { events, .. } => {
+                let mut news = Vec::new();
+                self.view.on_events(&self.prefix, events, &mut news);
+                if !news.is_empty() && self.watching.is_crowd() {
+                    // Only the nearest contender ahead is watched: whether others stand there, a read tells.
+                    self.view.open_gap();
+                }
+                self.take_in(news, out);
+            }
+            WatchReply::Cancelled { id, .. } => {
+                if self.view.on_broken(id) {
+                    self.watching.pause(now);
+                    if self.watching.is_crowd() {
+                        self.view.drop_watches(&mut wants);
+                    }
+                }
+            }
+        }
+        pass_on(wants, out);
+    }
+
     pub(super) fn on_read(&mut self, now: Moment, result: Result<Reply, StoreError>, out: &mut Vec<Effect>) {
         let Ok(Reply { revision, body: ReplyBody::Range(range) }) = result else {
             self.view.on_snapshot_failed();
@@ -28,44 +54,40 @@ impl Queue {
             tracing::debug!(name = %self.name, "the watch missed changes that a read found: opening another one");
             self.view.drop_watches(&mut wants);
         }
-        self.pass_on(wants, out);
+        pass_on(wants, out);
         self.take_in(news, out);
         if !is_taken_in {
             return; // a view that is off knows no key, which says nothing about ours
         }
-        let dead: Vec<Ticket> = self
-            .members
-            .iter()
-            .filter(|(_, m)| matches!(m.phase, Phase::Held(_) | Phase::Waiting) && m.revision <= revision)
-            .filter(|(_, m)| m.key.as_ref().is_none_or(|key| self.view.place_of(key) != Some(m.revision)))
-            .map(|(ticket, _)| *ticket)
-            .collect();
-        for ticket in dead {
-            self.on_vanished(ticket, out);
+        let is_shown = |(at, id): &(&i64, &PlaceId)| self.view.place_of(&self.places[*id].key) == Some(**at);
+        let dead: Vec<PlaceId> =
+            self.standing.range(..=revision).filter(|it| !is_shown(it)).map(|(_, id)| *id).collect();
+        for id in dead {
+            self.on_vanished(id, out);
         }
     }
 
-    /// Something speaks against the order: reads soon.
-    pub fn doubt(&mut self, now: Moment) {
-        self.watching.recheck_soon(now);
-    }
-
-    /// What a change of the order means for our contenders.
-    pub(super) fn take_in(&mut self, news: Vec<News>, out: &mut Vec<Effect>) {
+    /// What a change of the order means for our places.
+    fn take_in(&mut self, news: Vec<News>, out: &mut Vec<Effect>) {
         for piece in news {
             match piece {
                 // The put of a key that was deleted meanwhile is no ghost yet.
                 News::Joined(key) if self.uses(&key) || self.is_where_it_was(&key) => {}
                 News::Joined(key) => out.push(Effect::Stranger(key)),
                 News::Left(key) => {
-                    if let Some(ticket) = self.keys.get(&key).copied()
+                    if let Some(id) = self.keys.get(&key).copied()
                         && self.view.place_of(&key).is_none()
                     {
-                        self.on_vanished(ticket, out);
+                        self.on_vanished(id, out);
                     }
                 }
             }
         }
+    }
+
+    /// Whether the view shows `key` where a place of ours had it.
+    fn is_where_it_was(&self, key: &crate::store::Key) -> bool {
+        self.keys.get(key).is_some_and(|id| self.view.place_of(key) == Some(self.places[id].revision))
     }
 
     /// Whether the view has seen every change of the queue up to `revision`.
@@ -73,50 +95,46 @@ impl Queue {
         self.view.has_seen(&self.prefix, revision)
     }
 
-    pub(super) fn aim(&mut self, now: Moment, sessions: &mut impl Sessions, out: &mut Vec<Effect>) {
-        let held_since = self.held_since();
-        if !self.watching.update(now, held_since, self.waiting, self.view.processes()) {
+    /// Brings the watches in line with who waits and whose turn it is.
+    pub(super) fn aim(&mut self, now: Moment, host: &mut impl Host, out: &mut Vec<Effect>) {
+        let since = self.admitted_since();
+        if !self.watching.update(now, since, self.waiting, self.view.processes()) {
             return;
         }
         let wanted = match self.watching.target() {
             watching::Target::Nothing => BTreeSet::new(),
-            watching::Target::Hold => self.held_key().map(Keys::one).into_iter().collect(),
+            watching::Target::Hold => self.admitted_keys().collect(),
             watching::Target::Queue => BTreeSet::from([self.prefix.keys()]),
             // Until the read is here that follows a change, nobody knows who is right ahead.
             watching::Target::Crowd if self.view.is_on() && !self.view.is_complete() => self.view.watched(),
             watching::Target::Crowd => self.crowd_keys(),
         };
         let mut wants = Vec::new();
-        self.view.aim(wanted, &mut || sessions.next_watch(), &mut wants);
+        self.view.aim(wanted, &mut || host.next_watch(), &mut wants);
         if self.watching.take_recheck(now, self.waiting) {
             self.view.recheck(&mut wants);
         }
-        self.pass_on(wants, out);
+        pass_on(wants, out);
     }
 
-    /// In a crowd: our hold, our first waiter, and whoever stands right ahead of it.
+    /// In a crowd: whose turn it is, our first waiter, and whoever stands right in its way.
     fn crowd_keys(&self) -> BTreeSet<Keys> {
-        let first = self
-            .view
-            .order()
-            .find(|(_, key)| self.keys.get(key).is_some_and(|ticket| self.members[ticket].phase == Phase::Waiting));
-        let ahead = first.and_then(|place| {
-            self.view.ahead_of(place).find(|(_, key)| !self.keys.get(key).is_some_and(|t| self.members[t].has_left()))
+        let first =
+            self.standing.values().filter_map(|id| self.places.get(id)).find(|place| place.life == Life::Waiting);
+        let ahead = first.and_then(|Place { key, revision, entrant, .. }| {
+            // Without the first waiter in the order, nobody knows who is ahead of it.
+            self.view.place_of(key)?;
+            admission::obstacle(self.view.ahead_of(&(*revision, key.clone())), entrant.claim)
         });
-        let any_waiter = || {
-            let waiter = self.members.values().find(|member| member.phase == Phase::Waiting)?;
-            waiter.key.clone()
-        };
-        let first = first.map(|(_, key)| key.clone()).or_else(any_waiter);
-        let ahead = ahead.map(|(_, key)| key.clone());
-        first.into_iter().chain(ahead).chain(self.held_key()).map(Keys::one).collect()
+        let keys = first.map(|place| &place.key).into_iter().chain(ahead.map(|(_, key)| key));
+        keys.cloned().map(Keys::one).chain(self.admitted_keys()).collect()
     }
+}
 
-    pub(super) fn pass_on(&self, wants: Vec<view::Effect>, out: &mut Vec<Effect>) {
-        out.extend(wants.into_iter().map(|want| match want {
-            view::Effect::Watch(id, keys) => Effect::Watch(id, keys),
-            view::Effect::Unwatch(id) => Effect::Unwatch(id),
-            view::Effect::Read => Effect::Call(Call::Read, wire::snapshot(&self.prefix)),
-        }));
-    }
+fn pass_on(wants: Vec<view::Effect>, out: &mut Vec<Effect>) {
+    out.extend(wants.into_iter().map(|want| match want {
+        view::Effect::Watch(id, keys) => Effect::Watch(id, keys),
+        view::Effect::Unwatch(id) => Effect::Unwatch(id),
+        view::Effect::Read => Effect::Read,
+    }));
 }

@@ -1,199 +1,187 @@
-//! Joining a queue: the transaction that enqueues a contender, and what its reply means.
+//! Joining a queue: the transaction that writes a place's key, and what its reply means.
 
-use std::time::Duration;
+use std::sync::Arc;
 
 use super::{
-    Call, Effect, Queue, Sessions,
-    member::{Answer, Mode, Phase, Ticket},
+    Effect, Host, Queue, admission,
+    admission::Claim,
+    place::{Departure, Entrant, Life, Place},
     wire,
+    wire::Joined,
 };
 use crate::{
     clock::Moment,
-    error::{Error, LostReason},
-    store::{ErrorKind, Reply, StoreError},
+    store::{ErrorKind, Key, Reply, StoreError},
+    terms::{Mode, PlaceId},
 };
 
 /// How often a try steps around nested names before it queues instead, and how many of them at most.
 const MAX_TRY_ROUNDS: u32 = 2;
 
 impl Queue {
-    pub(super) fn send(&mut self, ticket: Ticket, out: &mut Vec<Effect>) {
-        let Some(member) = self.members.get_mut(&ticket) else { return };
-        let (Some((_, lease)), Some(key)) = (member.session, &member.key) else { return };
-        let request = if member.spec.mode == Mode::Try && !member.is_impatient {
-            wire::try_enqueue(&self.prefix, key, &member.spec.value, lease, &member.nested)
+    pub(super) fn join(&mut self, id: PlaceId, entrant: Entrant, host: &impl Host, out: &mut Vec<Effect>) {
+        let lease = entrant.lease;
+        let key_of = |number| self.prefix.contender(lease, number);
+        let (number, key) = self.numbers.entry(lease).or_default().take(host.taints(lease), key_of);
+        let is_try = entrant.mode == Mode::Try;
+        self.keys.insert(key.clone(), id);
+        self.places.insert(id, Place::new(key, number, entrant));
+        match self.leaving.last_key_value() {
+            Some((last, _)) if is_try => self.set_life(id, Life::Blocked(*last)),
+            _ => self.send(id, out),
+        }
+    }
+
+    /// Sends the tries that waited for our own deletes, as far as these are done.
+    pub(super) fn unblock(&mut self, out: &mut Vec<Effect>) {
+        let next = self.leaving.first_key_value().map_or(u64::MAX, |(number, _)| *number);
+        while let Some((behind, id)) = self.blocked.first().copied()
+            && behind < next
+        {
+            self.send(id, out);
+        }
+    }
+
+    pub(super) fn resend(&mut self, id: PlaceId, out: &mut Vec<Effect>) {
+        if self.places.get(&id).is_some_and(|place| place.life == Life::Unsent) {
+            self.send(id, out);
+        }
+    }
+
+    fn send(&mut self, id: PlaceId, out: &mut Vec<Effect>) {
+        let Some(place) = self.places.get_mut(&id) else { return };
+        place.attempts += 1;
+        let Place { key, nested, entrant: Entrant { lease, mode, value, .. }, .. } = &*place;
+        let txn = if *mode == Mode::Try && !place.is_impatient {
+            wire::try_enqueue(&self.prefix, key, value, *lease, nested)
         } else {
-            wire::enqueue(&self.prefix, key, &member.spec.value, lease)
+            wire::enqueue(&self.prefix, key, value, *lease)
         };
-        member.attempts += 1;
-        out.push(Effect::Call(Call::Join(ticket, member.round), request));
-        self.set_phase(ticket, Phase::Sending { ending: None });
+        out.push(Effect::Join(id, txn));
+        self.set_life(id, Life::Sending { is_withdrawn: false });
     }
 
     pub(super) fn on_joined(
         &mut self,
         now: Moment,
-        ticket: Ticket,
-        round: u32,
+        id: PlaceId,
         result: Result<Reply, StoreError>,
-        sessions: &mut impl Sessions,
         out: &mut Vec<Effect>,
     ) {
-        let Some(member) = self.members.get_mut(&ticket).filter(|member| member.round == round) else { return };
-        let Phase::Sending { ending } = &mut member.phase else { return };
-        let ending = ending.take();
-        let Some(key) = member.key.clone() else { return };
-        let joined = match result {
-            Ok(reply) => wire::joined(reply, &key).ok_or_else(|| {
+        let Some(place) = self.places.get_mut(&id) else { return };
+        let Life::Sending { is_withdrawn } = place.life else { return };
+        let joined = result.and_then(|reply| {
+            wire::joined(reply, &place.key).ok_or_else(|| {
                 StoreError::ambiguous(ErrorKind::Internal, "etcd's reply to an enqueue has an unknown shape")
-            }),
-            Err(error) => Err(error),
-        };
-        match (joined, ending) {
-            // Nobody but an earlier attempt of this contender may have written its key, and there was none.
-            (Ok(joined), ending) if joined.revision.is_some() && !joined.is_new && !member.is_ambiguous => {
-                self.on_ghost_found(ticket, ending, out);
+            })
+        });
+        match joined {
+            // Nobody but an earlier attempt of this place may have written its key, and there was none.
+            Ok(joined) if joined.revision.is_some() && !joined.is_new && !place.is_ambiguous => {
+                self.on_ghost_found(id, is_withdrawn, out);
             }
-            (Ok(joined), ending) => {
-                member.revision = joined.revision.unwrap_or_default();
-                member.has_queued |= joined.revision.is_some();
-                match (ending, joined.revision) {
-                    (Some(answer), Some(_)) => {
-                        self.set_phase(ticket, Phase::Leaving(answer));
-                        self.undeleted.push(ticket);
-                    }
-                    (Some(answer), None) => self.drop_unjoined(ticket, answer, out),
-                    (None, Some(_)) => self.on_key_stands(now, ticket, joined, sessions, out),
-                    (None, None) => self.on_try_failed(ticket, joined, out),
+            Ok(Joined { revision: Some(revision), glance, is_whole, .. }) => {
+                place.revision = revision;
+                place.entrant.value = Arc::default();
+                place.nested = Vec::new();
+                if is_withdrawn {
+                    self.depart(id);
+                } else {
+                    self.on_stands(
+                        now,
+                        id,
+                        is_whole.then_some(glance.iter().map(|kv| (kv.create_revision, &kv.key))),
+                        out,
+                    );
                 }
             }
-            (Err(error), ending) => self.on_join_failed(now, ticket, error, ending, out),
-        }
-    }
-
-    /// The key that a contender was given stands already: the ghost of one that had it before, by a request that took effect
-    /// twice. It is deleted, never chosen again, and the contender gets another key.
-    fn on_ghost_found(&mut self, ticket: Ticket, ending: Option<Answer>, out: &mut Vec<Effect>) {
-        let Some(member) = self.members.get_mut(&ticket) else { return };
-        let (Some((session, lease)), Some(key)) = (member.session, member.key.clone()) else { return };
-        member.is_ambiguous = true;
-        out.push(Effect::Ambiguous(session, key.clone()));
-        out.push(Effect::Clean(key, lease, None));
-        match ending {
-            Some(answer) => self.drop_unjoined(ticket, answer, out),
-            None => self.requeue(ticket, LostReason::KeyDeleted, out),
-        }
-    }
-
-    /// Our key stands: is it the head already?
-    fn on_key_stands(
-        &mut self,
-        now: Moment,
-        ticket: Ticket,
-        joined: wire::Joined,
-        sessions: &mut impl Sessions,
-        out: &mut Vec<Effect>,
-    ) {
-        let is_head = self.is_head(ticket, &joined, out);
-        let Some(member) = self.members.get_mut(&ticket) else { return };
-        let is_ready = member.session.is_some_and(|(session, _)| sessions.can_hold(session));
-        if is_head && is_ready && self.held.is_none() {
-            self.win(now, ticket, out);
-            return;
-        }
-        if !is_head && member.spec.mode == Mode::Try {
-            // A try writes its key where nobody stands. One that it finds among others may come from a copy of an older request.
-            member.is_impatient = true;
-            self.impatient.insert(ticket);
-        }
-        self.set_phase(ticket, Phase::Waiting);
-        if self.watching.is_crowd() {
-            self.view.open_gap(); // no watch tells of our own key: a read does
-        }
-        // The reply can come after the event that says that the key is gone again.
-        let (key, revision) = self.place(ticket);
-        if self.view.is_complete() && self.sees_all_up_to(revision) && self.view.place_of(&key) != Some(revision) {
-            self.on_vanished(ticket, out);
-        }
-    }
-
-    /// Whether the reply shows the whole queue, and in it nobody ahead of us but contenders of ours that have left.
-    /// What it shows to be gone is gone: a hold or a waiter of ours that is not in it has lost its key.
-    fn is_head(&mut self, ticket: Ticket, joined: &wire::Joined, out: &mut Vec<Effect>) -> bool {
-        let revision = self.members[&ticket].revision;
-        if !joined.is_whole {
-            return false;
-        }
-        let ahead =
-            joined.glance.iter().filter(|kv| self.prefix.is_contender(&kv.key) && kv.create_revision < revision);
-        for kv in ahead {
-            let left = self.keys.get(&kv.key).is_some_and(|ticket| self.members[ticket].has_left());
-            if !left {
-                return false;
+            Ok(_) if is_withdrawn => self.drop_unjoined(id, out),
+            Ok(joined) => self.on_try_failed(id, joined, out),
+            Err(error) => {
+                place.is_ambiguous |= error.ambiguous;
+                if error.ambiguous {
+                    out.push(Effect::Ambiguous(place.key.clone(), place.entrant.lease));
+                }
+                if is_withdrawn {
+                    self.drop_unjoined(id, out);
+                } else {
+                    self.set_life(id, Life::Unsent);
+                    out.push(Effect::Failed(id, error));
+                }
             }
         }
-        let vanished: Vec<Ticket> = self
-            .members
-            .iter()
-            .filter(|(_, m)| matches!(m.phase, Phase::Held(_) | Phase::Waiting) && m.revision < revision)
-            .map(|(ticket, _)| *ticket)
-            .collect();
-        for ticket in vanished {
-            self.on_vanished(ticket, out);
-        }
-        true
     }
 
-    fn on_try_failed(&mut self, ticket: Ticket, joined: wire::Joined, out: &mut Vec<Effect>) {
-        let is_taken = joined.glance.iter().any(|kv| self.prefix.is_contender(&kv.key));
-        if is_taken {
-            self.drop_unjoined(ticket, Answer::Failed(self.taken()), out);
-            return;
-        }
-        let Some(member) = self.members.get_mut(&ticket) else { return };
-        if joined.is_whole && member.attempts <= MAX_TRY_ROUNDS {
-            member.nested = joined.glance.into_iter().map(|kv| kv.key).collect();
-        } else {
-            member.is_impatient = true;
-            self.impatient.insert(ticket);
-        }
-        self.send(ticket, out);
+    /// The key that a place was given stands already: the ghost of one that had it before, by a request that took effect
+    /// twice. It is deleted, never chosen again, and whoever wanted the place needs another one.
+    fn on_ghost_found(&mut self, id: PlaceId, is_withdrawn: bool, out: &mut Vec<Effect>) {
+        let Some(place) = self.places.get_mut(&id) else { return };
+        place.is_ambiguous = true;
+        let (key, lease) = (place.key.clone(), place.entrant.lease);
+        out.push(Effect::Ambiguous(key.clone(), lease));
+        out.push(Effect::Clean(key, lease, None));
+        let told = if is_withdrawn { Effect::Gone(id, Departure::Unjoined) } else { Effect::Vanished(id) };
+        out.push(told);
+        self.remove(id);
     }
 
-    fn on_join_failed(
+    /// The key stands. `all` is the whole queue at that moment, if the reply showed it: is it the turn of this place already?
+    fn on_stands<'a>(
         &mut self,
         now: Moment,
-        ticket: Ticket,
-        error: StoreError,
-        ending: Option<Answer>,
+        id: PlaceId,
+        all: Option<impl Iterator<Item = (i64, &'a Key)>>,
         out: &mut Vec<Effect>,
     ) {
-        let Some(member) = self.members.get_mut(&ticket) else { return };
-        let Some((session, _)) = member.session else { return };
-        member.is_ambiguous |= error.ambiguous;
-        if error.ambiguous
-            && let Some(key) = &member.key
-        {
-            out.push(Effect::Ambiguous(session, key.clone()));
-        }
-        let seen = Error::from_store(&error, &format!("could not queue for the lock {:?}", self.name));
-        if let Some(answer) = ending {
-            self.drop_unjoined(ticket, answer, out);
-        } else if error.kind == ErrorKind::LeaseNotFound {
-            // The session learns that it is lost, and with it this contender gets a new key or fails. No failure to report later.
-            self.set_phase(ticket, Phase::Backoff(now + backoff(1)));
-            out.push(Effect::LeaseGone(session));
-        } else if error.is_transient() {
-            let attempts = member.attempts;
-            member.last_error = Some(seen);
-            self.set_phase(ticket, Phase::Backoff(now + backoff(attempts)));
+        self.set_life(id, Life::Waiting);
+        out.push(Effect::Stands(id));
+        let is_admitted = all.is_some_and(|all| self.is_admitted_by_reply(id, all.collect(), out));
+        let Some(Place { key, revision, entrant, .. }) = self.places.get(&id) else { return };
+        if self.view.is_complete() && self.sees_all_up_to(*revision) && self.view.place_of(key) != Some(*revision) {
+            // The reply came after the event that says that the key is gone again.
+            self.on_vanished(id, out);
+        } else if is_admitted {
+            self.let_in(now, id, out);
         } else {
-            self.drop_unjoined(ticket, Answer::Failed(seen), out);
+            if entrant.mode == Mode::Try {
+                // A try writes its key where nobody stands. One that it finds among others may come from a copy of an older request.
+                self.impatient.insert(id);
+            }
+            if self.watching.is_crowd() {
+                self.view.open_gap(); // no watch tells of our own key: a read does
+            }
         }
     }
-}
 
-/// How long to wait before the same transaction is sent again.
-fn backoff(attempts: u32) -> Duration {
-    Duration::from_millis(20).saturating_mul(1 << attempts.min(6)).min(Duration::from_secs(1))
+    /// Whether `all` that stood beside the key of this place let it in. What is not among them is gone: another place of ours
+    /// that should be has lost its key.
+    fn is_admitted_by_reply(&mut self, id: PlaceId, all: Vec<(i64, &Key)>, out: &mut Vec<Effect>) -> bool {
+        let Some(Place { revision, entrant, .. }) = self.places.get(&id) else { return false };
+        let (revision, claim) = (*revision, entrant.claim);
+        let vanished: Vec<_> = (self.standing.range(..revision))
+            .filter(|(at, id)| !all.contains(&(**at, &self.places[id].key)))
+            .map(|(_, id)| *id)
+            .collect();
+        for id in vanished {
+            self.on_vanished(id, out);
+        }
+        let ahead = all.into_iter().filter(|(at, key)| self.prefix.is_contender(key) && *at < revision);
+        let counts = |key: &Key| !self.keys.get(key).is_some_and(|id| self.places[id].has_left());
+        admission::admits(ahead.filter(|(_, key)| counts(key)).map(|(_, key)| Claim::of(key)), claim)
+    }
+
+    fn on_try_failed(&mut self, id: PlaceId, joined: Joined, out: &mut Vec<Effect>) {
+        let Some(place) = self.places.get_mut(&id) else { return };
+        if joined.glance.iter().any(|kv| self.prefix.is_contender(&kv.key)) {
+            self.set_life(id, Life::Unsent);
+            out.push(Effect::Refused(id));
+            return;
+        }
+        if joined.is_whole && place.attempts <= MAX_TRY_ROUNDS {
+            place.nested = joined.glance.into_iter().map(|kv| kv.key).collect();
+        } else {
+            place.is_impatient = true;
+        }
+        self.send(id, out);
+    }
 }

@@ -1,65 +1,52 @@
 //! Leaving a queue: a key is withdrawn or released, and deleted until that is sure.
 
-use std::time::Duration;
-
 use super::{
-    Call, Effect, Queue,
-    member::{Answer, Member, Phase, Ticket},
+    Effect, Queue,
+    place::{Departure, Life, Place},
     wire,
 };
 use crate::{
-    clock::Moment,
-    error::{Error, LostReason},
     store::{ErrorKind, Key, Reply, StoreError},
+    terms::PlaceId,
 };
 
 /// Deletes in one transaction. etcd allows 128 operations by default; half of that keeps a commit short.
 const MAX_DELETES: usize = 64;
 
 impl Queue {
-    pub(super) fn leave(
-        &mut self,
-        now: Moment,
-        ticket: Ticket,
-        answer: Answer,
-        grace: Duration,
-        out: &mut Vec<Effect>,
-    ) {
-        let Some(member) = self.members.get_mut(&ticket) else { return };
-        if matches!(member.phase, Phase::Sending { ending: Some(_) } | Phase::Leaving(_) | Phase::Gone(_)) {
-            return; // It leaves already: a caller that gives up twice is not made to wait longer.
-        }
-        member.answer_by = Some(now + grace);
-        match member.phase {
-            Phase::Unkeyed | Phase::Blocked(_) | Phase::Backoff(_) => self.drop_unjoined(ticket, answer, out),
+    pub(super) fn leave(&mut self, id: PlaceId, out: &mut Vec<Effect>) {
+        match self.places.get(&id).map(|place| place.life) {
+            Some(Life::Blocked(_) | Life::Unsent) => self.drop_unjoined(id, out),
             // Never drop a transaction on its way: it finishes, then the key is withdrawn.
-            Phase::Sending { .. } => self.set_phase(ticket, Phase::Sending { ending: Some(answer) }),
-            Phase::Waiting | Phase::Held(_) => {
-                self.set_phase(ticket, Phase::Leaving(answer));
-                self.undeleted.push(ticket);
-                self.delete_next(out);
-            }
-            Phase::Leaving(_) | Phase::Gone(_) => {}
+            Some(Life::Sending { .. }) => self.set_life(id, Life::Sending { is_withdrawn: true }),
+            Some(Life::Waiting | Life::Admitted(_)) => self.depart(id),
+            Some(Life::Leaving(_) | Life::Gone(_)) | None => {}
         }
     }
 
-    /// Ends a contender that has no key in the queue, as far as we know; if it may have one all the same, the cleaner looks.
-    pub(super) fn drop_unjoined(&mut self, ticket: Ticket, answer: Answer, out: &mut Vec<Effect>) {
-        if let Some(Member { key: Some(key), session: Some((_, lease)), is_ambiguous: true, .. }) =
-            self.members.get(&ticket)
-        {
-            out.push(Effect::Clean(key.clone(), *lease, None));
+    /// The lease is over: nothing is left of the place. One that leaves is ended by the cleaner, or by the delete on its way.
+    pub(super) fn abandon(&mut self, id: PlaceId, out: &mut Vec<Effect>) {
+        let Some(place) = self.places.get(&id).filter(|place| !place.has_left()) else { return };
+        if matches!(place.life, Life::Sending { is_withdrawn: true }) {
+            out.push(Effect::Gone(id, Departure::Unjoined));
         }
-        self.answer(ticket, answer, out);
-        self.remove(ticket);
+        self.remove(id);
     }
 
-    pub(super) fn answer(&self, ticket: Ticket, answer: Answer, out: &mut Vec<Effect>) {
-        match answer {
-            Answer::Failed(error) => out.push(Effect::Failed(ticket, error)),
-            Answer::Released => out.push(Effect::Released(ticket, Ok(()))),
-            Answer::Told => {}
+    /// A place whose key stands is left: from now on it counts as gone, and its key is to be deleted.
+    pub(super) fn depart(&mut self, id: PlaceId) {
+        self.departures += 1;
+        self.set_life(id, Life::Leaving(self.departures));
+        self.undeleted.push_back(id);
+    }
+
+    /// Ends a place that has no key in the queue, as far as we know; if it may have one all the same, the cleaner looks.
+    pub(super) fn drop_unjoined(&mut self, id: PlaceId, out: &mut Vec<Effect>) {
+        if let Some(Place { key, entrant, is_ambiguous: true, .. }) = self.places.get(&id) {
+            out.push(Effect::Clean(key.clone(), entrant.lease, None));
         }
+        out.push(Effect::Gone(id, Departure::Unjoined));
+        self.remove(id);
     }
 
     /// Sends the deletes that have come together since the last one was answered.
@@ -68,96 +55,76 @@ impl Queue {
             return;
         }
         let count = self.undeleted.len().min(MAX_DELETES);
-        let tickets: Vec<Ticket> = self.undeleted.drain(..count).collect();
-        let keys: Vec<(Key, i64)> = tickets.iter().map(|ticket| self.place(*ticket)).collect();
-        out.push(Effect::Call(Call::Delete(tickets), wire::delete(&keys)));
+        let ids: Vec<PlaceId> = self.undeleted.drain(..count).collect();
+        let key_of = |id| self.places.get(id).map(|place| (place.key.clone(), place.revision));
+        let keys: Vec<(Key, i64)> = ids.iter().filter_map(key_of).collect();
+        out.push(Effect::Delete(ids, keys));
         self.is_deleting = true;
     }
 
-    pub(super) fn on_deleted(
-        &mut self,
-        tickets: Vec<Ticket>,
-        result: Result<Reply, StoreError>,
-        out: &mut Vec<Effect>,
-    ) {
+    pub(super) fn on_deleted(&mut self, ids: Vec<PlaceId>, result: Result<Reply, StoreError>, out: &mut Vec<Effect>) {
         self.is_deleting = false;
         let revision = result.as_ref().map_or(0, |reply| reply.revision);
         let stood = result.and_then(|reply| {
-            wire::deleted(&reply, tickets.len()).ok_or_else(|| {
+            wire::deleted(&reply, ids.len()).ok_or_else(|| {
                 StoreError::ambiguous(ErrorKind::Internal, "etcd's reply to a delete has an unknown shape")
             })
         });
         match stood {
             Ok(stood) => {
-                for (ticket, stood) in tickets.into_iter().zip(stood) {
-                    let Some(member) = self.members.get(&ticket) else { continue };
-                    let Phase::Leaving(answer) = member.phase.clone() else { continue };
-                    match answer {
-                        Answer::Released if !stood && !member.has_outlived_session => {
-                            let error = Error::lost(&self.name, LostReason::KeyDeleted);
-                            out.push(Effect::Released(ticket, Err(error)));
-                        }
-                        answer => self.answer(ticket, answer, out),
-                    }
-                    self.clean_ghost(ticket, out);
-                    self.set_phase(ticket, Phase::Gone(revision));
+                for (id, stood) in ids.into_iter().zip(stood) {
+                    let departure = if stood { Departure::Deleted } else { Departure::Missing };
+                    self.on_gone(id, departure, revision, out);
                 }
             }
             Err(error) => {
-                for ticket in tickets {
-                    let (key, revision) = self.place(ticket);
-                    let Some(member) = self.members.get_mut(&ticket) else { continue };
-                    let Some((_, lease)) = member.session else { continue };
-                    member.last_error =
-                        Some(Error::from_store(&error, "the delete of the lock's key is not confirmed"));
-                    out.push(Effect::Clean(key, lease, Some((ticket, revision))));
+                for id in ids {
+                    let Some(Place { key, revision, entrant, .. }) = self.places.get(&id) else { continue };
+                    out.push(Effect::Unconfirmed(id, error.clone()));
+                    out.push(Effect::Clean(key.clone(), entrant.lease, Some((id, *revision))));
                 }
             }
         }
         self.unblock(out);
     }
 
-    /// The key of `ticket` was deleted; an earlier attempt to enqueue may still take effect, or the view shows that one did.
-    pub(super) fn clean_ghost(&mut self, ticket: Ticket, out: &mut Vec<Effect>) {
-        let Some(member) = self.members.get_mut(&ticket) else { return };
-        let (Some((_, lease)), Some(key)) = (member.session, &member.key) else { return };
-        // Its number must not be used again either.
-        member.is_ambiguous |= self.view.place_of(key).is_some_and(|at| at != member.revision);
-        if member.is_ambiguous {
-            out.push(Effect::Clean(key.clone(), lease, None));
+    /// The cleaner is done with the key of a place that left: it is gone as of `revision`, or with its lease (`None`).
+    pub(super) fn on_cleaned(&mut self, id: PlaceId, revision: Option<i64>, out: &mut Vec<Effect>) {
+        match revision {
+            Some(revision) => self.on_gone(id, Departure::Deleted, revision, out),
+            None => self.on_gone(id, Departure::WithLease, 0, out),
         }
+        self.unblock(out);
     }
 
-    /// Sends the tries that waited for our own deletes.
-    pub(super) fn unblock(&mut self, out: &mut Vec<Effect>) {
-        for ticket in self.blocked.clone() {
-            let Some(Phase::Blocked(by)) = self.members.get(&ticket).map(|member| &member.phase) else { continue };
-            let is_free = by
-                .iter()
-                .all(|other| self.members.get(other).is_none_or(|member| !matches!(member.phase, Phase::Leaving(_))));
-            if is_free {
-                self.send(ticket, out);
-            }
-        }
-    }
-
-    /// Forgets contenders whose deletion the view has seen, or that no view needs to see.
-    pub(super) fn forget_seen(&mut self) {
-        if !self.view.is_on() {
-            for (_, ticket) in std::mem::take(&mut self.gone) {
-                self.remove(ticket);
-            }
+    /// The key of a place that left is gone. An earlier attempt to write it may still take effect, or the view shows that one did.
+    fn on_gone(&mut self, id: PlaceId, departure: Departure, revision: i64, out: &mut Vec<Effect>) {
+        let Some(place) = self.places.get_mut(&id) else { return };
+        if !matches!(place.life, Life::Leaving(_)) {
             return;
         }
-        let seen: Vec<Ticket> = self
-            .gone
-            .iter()
-            .take_while(|(revision, _)| self.sees_all_up_to(*revision))
-            .filter(|(_, ticket)| self.view.place_of(&self.place(*ticket).0).is_none())
-            .map(|(_, ticket)| *ticket)
-            .collect();
-        for ticket in seen {
-            self.remove(ticket);
+        out.push(Effect::Gone(id, departure));
+        if departure != Departure::WithLease {
+            // Its number must not be used again either.
+            place.is_ambiguous |= self.view.place_of(&place.key).is_some_and(|at| at != place.revision);
+            if place.is_ambiguous {
+                out.push(Effect::Clean(place.key.clone(), place.entrant.lease, None));
+            }
+        }
+        self.set_life(id, Life::Gone(revision));
+    }
+
+    /// Forgets places whose deletion the view has seen, or that no view needs to see.
+    pub(super) fn forget_seen(&mut self) {
+        let is_seen = |id: &PlaceId| self.view.place_of(&self.places[id].key).is_none();
+        let seen: Vec<PlaceId> = if self.view.is_on() {
+            let told = self.gone.iter().take_while(|(revision, _)| self.sees_all_up_to(*revision));
+            told.map(|(_, id)| *id).filter(is_seen).collect()
+        } else {
+            self.gone.iter().map(|(_, id)| *id).collect()
+        };
+        for id in seen {
+            self.remove(id);
         }
     }
 }

@@ -14,7 +14,7 @@ use std::{
     time::Duration,
 };
 
-use super::wire::Prefix;
+use super::{admission::Claim, wire::Prefix};
 use crate::store::{Change, Key, KeyValue, Keys, WatchEvent, WatchId};
 
 /// A stream on which a watch is not confirmed for so long, until it is given up, is silent: whoever keeps it ends it.
@@ -22,7 +22,7 @@ pub const SILENCE: Duration = Duration::from_secs(1);
 
 /// Where a key stands in the queue: by create revision. Foreign clients can create two keys in one transaction, so the key
 /// itself breaks the tie.
-pub type Place = (i64, Key);
+pub type Position = (i64, Key);
 
 /// Something that the owner of the view has to do.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -65,7 +65,12 @@ struct Reading {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub struct View {
     /// The contenders, and whether each has a lease that will free its place one day.
-    order: BTreeMap<Place, bool>,
+    order: BTreeMap<Position, bool>,
+    /// The order without ours that have left, and what each claims: admission looks at nothing else, and nobody who has left is
+    /// walked past again and again.
+    line: BTreeMap<Position, Claim>,
+    /// Positions of ours that have left, whether or not the order has them.
+    left: BTreeSet<Position>,
     /// Create revision of each key in the order.
     places: BTreeMap<Key, i64>,
     /// How many keys each process has in the order.
@@ -97,6 +102,11 @@ impl View {
         self.watches.keys().cloned().collect()
     }
 
+    /// The watches that are open or being opened.
+    pub fn watches(&self) -> impl Iterator<Item = WatchId> {
+        self.watches.values().map(|watch| watch.id)
+    }
+
     /// Whether any watch is open or being opened.
     pub fn is_on(&self) -> bool {
         !self.watches.is_empty()
@@ -107,14 +117,30 @@ impl View {
         self.read >= revision || (self.heard >= revision && self.watches.contains_key(&prefix.keys()))
     }
 
-    /// The contenders, owner first.
-    pub fn order(&self) -> impl DoubleEndedIterator<Item = &Place> {
-        self.order.keys()
+    /// The contender that stands first.
+    pub fn first(&self) -> Option<&Position> {
+        self.order.first_key_value().map(|(position, _)| position)
     }
 
-    /// The contenders ahead of `place`, the nearest first.
-    pub fn ahead_of(&self, place: &Place) -> impl Iterator<Item = &Place> {
-        self.order.range(..place.clone()).rev().map(|(place, _)| place)
+    /// The contenders and their claims, the first one first, without ours that have left.
+    pub fn line(&self) -> impl Iterator<Item = (&Position, Claim)> {
+        self.line.iter().map(|(position, claim)| (position, *claim))
+    }
+
+    /// Those of the line ahead of `position`, the nearest first.
+    pub fn ahead_of(&self, position: &Position) -> impl Iterator<Item = (&Position, Claim)> {
+        self.line.range(..position.clone()).rev().map(|(position, claim)| (position, *claim))
+    }
+
+    /// A place of ours has left: it counts as gone, whenever its delete is seen.
+    pub fn discount(&mut self, position: Position) {
+        self.line.remove(&position);
+        self.left.insert(position);
+    }
+
+    /// A place of ours that had left is forgotten.
+    pub fn forget(&mut self, position: &Position) {
+        self.left.remove(position);
     }
 
     /// The create revision of `key`, if it is in the order.
@@ -127,9 +153,9 @@ impl View {
         self.processes.len()
     }
 
-    /// Whether the contender at `place` will stand for ever unless somebody deletes it.
-    pub fn has_no_lease(&self, place: &Place) -> bool {
-        self.order.get(place) == Some(&false)
+    /// Whether the contender at `position` will stand for ever unless somebody deletes it.
+    pub fn has_no_lease(&self, position: &Position) -> bool {
+        self.order.get(position) == Some(&false)
     }
 
     /// Makes the open watches the ones in `wanted`. `next_id` gives fresh watch ids.
@@ -151,26 +177,30 @@ impl View {
         }
         if self.watches.is_empty() {
             // Nobody needs the order; what is not kept up to date must not be believed later.
-            *self = Self { reading: self.reading.take(), ..Self::default() };
+            let (reading, left) = (self.reading.take(), std::mem::take(&mut self.left));
+            *self = Self { reading, left, ..Self::default() };
             self.open_gap();
         }
         self.read_if_due(out);
     }
 
-    /// The watch `id` stands. Returns whether it is one of this view.
-    pub fn on_created(&mut self, id: WatchId, out: &mut Vec<Effect>) -> bool {
-        let Some(watch) = self.watches.values_mut().find(|watch| watch.id == id) else { return false };
-        watch.stands = true;
-        self.read_if_due(out);
-        true
+    /// The watch `id` stands.
+    pub fn on_created(&mut self, id: WatchId, out: &mut Vec<Effect>) {
+        if let Some(watch) = self.watches.values_mut().find(|watch| watch.id == id) {
+            watch.stands = true;
+            self.read_if_due(out);
+        }
     }
 
-    /// The watch `id` is gone, although nobody closed it. Returns the keys that it covered, to be watched anew.
-    pub fn on_broken(&mut self, id: WatchId) -> Option<Keys> {
-        let keys = self.watches.iter().find(|(_, watch)| watch.id == id).map(|(keys, _)| keys.clone())?;
-        self.watches.remove(&keys);
-        self.open_gap();
-        Some(keys)
+    /// The watch `id` is gone, although nobody closed it. Returns whether it was one of this view.
+    pub fn on_broken(&mut self, id: WatchId) -> bool {
+        let before = self.watches.len();
+        self.watches.retain(|_, watch| watch.id != id);
+        let is_ours = self.watches.len() < before;
+        if is_ours {
+            self.open_gap();
+        }
+        is_ours
     }
 
     /// The order must be confirmed by a read before it decides anything again.
@@ -333,13 +363,19 @@ impl View {
         self.leave(&key, news);
         *self.processes.entry(process_of(&key)).or_default() += 1;
         self.places.insert(key.clone(), at);
-        self.order.insert((at, key.clone()), has_lease);
+        let position = (at, key.clone());
+        if !self.left.contains(&position) {
+            self.line.insert(position.clone(), Claim::of(&key));
+        }
+        self.order.insert(position, has_lease);
         news.push(News::Joined(key));
     }
 
     fn leave(&mut self, key: &Key, news: &mut Vec<News>) {
         let Some(at) = self.places.remove(key) else { return };
-        self.order.remove(&(at, key.clone()));
+        let position = (at, key.clone());
+        self.order.remove(&position);
+        self.line.remove(&position);
         let process = process_of(key);
         if let Some(count) = self.processes.get_mut(&process) {
             *count -= 1;

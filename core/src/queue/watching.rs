@@ -5,7 +5,7 @@
 
 use std::time::Duration;
 
-use crate::clock::Moment;
+use crate::{backoff::Backoff, clock::Moment};
 
 /// More contending processes than this are a crowd …
 const CROWD_ABOVE: usize = 64;
@@ -16,9 +16,9 @@ const SETTLED: Duration = Duration::from_secs(1);
 /// How long the watch on a queue outlives the last waiter: the next one often comes soon.
 const LINGER: Duration = Duration::from_secs(5);
 /// Pause before a watch that the server ended is opened again.
-const REOPEN: Duration = Duration::from_millis(100);
-/// Pause before a read that failed is sent again.
-const REREAD: Duration = Duration::from_millis(250);
+const REOPEN: Backoff = Backoff::steady(Duration::from_millis(150));
+/// Pause before a read that failed is sent again, and before a hold in doubt is looked for.
+const REREAD: Backoff = Backoff::new(Duration::from_millis(250), Duration::from_secs(2));
 
 /// What to watch.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
@@ -26,7 +26,7 @@ pub enum Target {
     /// Nothing.
     #[default]
     Nothing,
-    /// The key of our hold.
+    /// The keys of ours whose turn it is.
     Hold,
     /// The whole queue.
     Queue,
@@ -45,12 +45,14 @@ pub struct Watching {
     /// How often to read while somebody waits.
     recheck: Duration,
     recheck_at: Option<Moment>,
+    /// Reads that failed one after the other.
+    failures: u32,
 }
 
 impl Watching {
     /// A queue that watches nothing yet.
     pub fn new(recheck: Duration) -> Self {
-        Self { target: Target::Nothing, linger_until: None, paused_until: None, recheck, recheck_at: None }
+        Self { target: Target::Nothing, linger_until: None, paused_until: None, recheck, recheck_at: None, failures: 0 }
     }
 
     /// What to watch now.
@@ -63,8 +65,8 @@ impl Watching {
         self.target == Target::Crowd
     }
 
-    /// Brings the target in line with who holds and waits. Returns `false` while no watch may be opened.
-    pub fn update(&mut self, now: Moment, held_since: Option<Moment>, waiting: usize, processes: usize) -> bool {
+    /// Brings the target in line with who waits and whose turn it is. Returns `false` while no watch may be opened.
+    pub fn update(&mut self, now: Moment, admitted_since: Option<Moment>, waiting: usize, processes: usize) -> bool {
         let watches_queue = matches!(self.target, Target::Queue | Target::Crowd);
         if waiting > 0 {
             let crowd = if self.is_crowd() { processes > CROWD_UNTIL } else { processes > CROWD_ABOVE };
@@ -76,7 +78,7 @@ impl Watching {
                 // Keep the watch for the next waiter.
             } else {
                 self.linger_until = None;
-                let is_settled = held_since.is_some_and(|since| now >= since + SETTLED);
+                let is_settled = admitted_since.is_some_and(|since| now >= since + SETTLED);
                 self.target = if is_settled { Target::Hold } else { Target::Nothing };
             }
         }
@@ -87,28 +89,35 @@ impl Watching {
     }
 
     /// When [`Watching::update`] or a re-check has something to do.
-    pub fn wake(&self, held_since: Option<Moment>, waiting: usize) -> Option<Moment> {
+    pub fn wake(&self, admitted_since: Option<Moment>, waiting: usize) -> Option<Moment> {
         if self.paused_until.is_some() {
             return self.paused_until;
         }
         let settles =
-            held_since.filter(|_| waiting == 0 && self.target == Target::Nothing).map(|since| since + SETTLED);
+            admitted_since.filter(|_| waiting == 0 && self.target == Target::Nothing).map(|since| since + SETTLED);
         [self.linger_until, self.recheck_at, settles].into_iter().flatten().min()
     }
 
     /// A watch ended: open the next one after a pause.
     pub fn pause(&mut self, now: Moment) {
-        self.paused_until.get_or_insert(now + REOPEN);
+        self.paused_until.get_or_insert(now + REOPEN.pause(1, self.salt()));
     }
 
     /// A read was answered.
     pub fn checked(&mut self, now: Moment, waiting: usize) {
+        self.failures = 0;
         self.recheck_at = (waiting > 0).then_some(now + self.recheck);
     }
 
-    /// A read failed.
+    /// A read failed, or is needed for another reason.
     pub fn recheck_soon(&mut self, now: Moment) {
-        self.recheck_at = Some(now + REREAD);
+        self.failures = self.failures.saturating_add(1);
+        self.recheck_at = Some(now + REREAD.pause(self.failures, self.salt()));
+    }
+
+    /// What spreads the pauses of different clients and queues: the re-check is different in each.
+    fn salt(&self) -> u64 {
+        u64::from(self.recheck.subsec_nanos()) + self.recheck.as_secs()
     }
 
     /// Whether to read now; asks once.

@@ -54,13 +54,20 @@ impl Prefix {
     }
 }
 
-/// Whether `key` looks like one that a session with `lease` chose: `…/<lease>-<number>`.
-pub fn is_chosen_by(key: &Key, lease: LeaseId) -> bool {
-    let last = key.as_bytes().rsplit(|byte| *byte == b'/').next().unwrap_or_default();
-    let Some(number) = last.strip_prefix(format!("{lease}-").as_bytes()) else { return false };
-    !number.is_empty() && number.iter().all(u8::is_ascii_digit)
+/// The lease and the number of a key that a session of ours may have chosen: `…/<lease>-<number>`.
+pub fn choice(key: &Key) -> Option<(LeaseId, u64)> {
+    let last = std::str::from_utf8(key.as_bytes().rsplit(|byte| *byte == b'/').next()?).ok()?;
+    let (lease, digits) = last.split_once('-')?;
+    let (id, number) = (i64::from_str_radix(lease, 16).ok()?, digits.parse().ok()?);
+    // Only as we write them: no signs, no capitals, no zeros ahead.
+    let is_ours = LeaseId(id).to_string() == lease && u64::to_string(&number) == digits;
+    is_ours.then_some((LeaseId(id), number))
 }
 
+/// Whether `key` looks like one that a session with `lease` chose.
+pub fn is_chosen_by(key: &Key, lease: LeaseId) -> bool {
+    choice(key).is_some_and(|(chosen, _)| chosen == lease)
+}
 fn put(key: &Key, value: &Arc<[u8]>, lease: LeaseId) -> Op {
     Op::Put { key: key.clone(), value: value.clone(), lease: Some(lease) }
 }
@@ -74,19 +81,19 @@ fn absent(keys: Keys) -> CreateRevisionIs {
 }
 
 /// Joins the queue under `key`, and looks at its head in the same breath. Safe to repeat with the same key.
-pub fn enqueue(prefix: &Prefix, key: &Key, value: &Arc<[u8]>, lease: LeaseId) -> Request {
-    Request::Txn(Txn {
+pub fn enqueue(prefix: &Prefix, key: &Key, value: &Arc<[u8]>, lease: LeaseId) -> Txn {
+    Txn {
         conditions: vec![absent(Keys::one(key.clone()))],
         then: vec![put(key, value, lease), read(prefix.keys(), GLANCE)],
         otherwise: vec![read(Keys::one(key.clone()), 0), read(prefix.keys(), GLANCE)],
-    })
+    }
 }
 
 /// Joins the queue only if nobody stands in it. Safe to repeat with the same key: the reply says whether the key stands.
 ///
 /// `nested` are keys of nested names that an earlier try met: the conditions step around their subtrees, because a condition
 /// on a range holds only where nothing at all exists.
-pub fn try_enqueue(prefix: &Prefix, key: &Key, value: &Arc<[u8]>, lease: LeaseId, nested: &[Key]) -> Request {
+pub fn try_enqueue(prefix: &Prefix, key: &Key, value: &Arc<[u8]>, lease: LeaseId, nested: &[Key]) -> Txn {
     let all = prefix.keys();
     let end = all.end.clone();
     let mut conditions = Vec::with_capacity(nested.len() + 1);
@@ -99,11 +106,11 @@ pub fn try_enqueue(prefix: &Prefix, key: &Key, value: &Arc<[u8]>, lease: LeaseId
         from = subtree.end.unwrap_or_else(|| all.key.clone());
     }
     conditions.push(absent(Keys { key: from, end }));
-    Request::Txn(Txn {
+    Txn {
         conditions,
         then: vec![put(key, value, lease)],
         otherwise: vec![read(Keys::one(key.clone()), 0), read(all, GLANCE)],
-    })
+    }
 }
 
 /// Reads the whole queue, values and leases included: etcd 3.7 leaves the leases out where only keys are asked for, and a
@@ -189,8 +196,7 @@ pub fn deleted(reply: &Reply, keys: usize) -> Option<Vec<bool>> {
 mod tests {
     use super::*;
 
-    fn conditions(request: Request) -> Vec<(String, String)> {
-        let Request::Txn(txn) = request else { panic!("a try is a transaction") };
+    fn conditions(txn: &Txn) -> Vec<(String, String)> {
         txn.conditions
             .iter()
             .map(|c| (c.keys.key.to_text(), c.keys.end.as_ref().map_or(String::new(), Key::to_text)))
@@ -216,11 +222,11 @@ mod tests {
         assert_eq!(key.to_text(), "/app/a/beef-3");
         let value: Arc<[u8]> = Arc::from(*b"{}");
         let plain = try_enqueue(&prefix, &key, &value, LeaseId(0xbeef), &[]);
-        assert_eq!(conditions(plain), [("/app/a/".into(), "/app/a0".into())]);
+        assert_eq!(conditions(&plain), [("/app/a/".into(), "/app/a0".into())]);
         let nested = [Key::from("/app/a/b/1-1"), Key::from("/app/a/b/2-1"), Key::from("/app/a/c/d/1-1")];
         let around = try_enqueue(&prefix, &key, &value, LeaseId(0xbeef), &nested);
         assert_eq!(
-            conditions(around),
+            conditions(&around),
             [
                 ("/app/a/".into(), "/app/a/b/".into()),
                 ("/app/a/b0".into(), "/app/a/c/".into()),
@@ -235,5 +241,9 @@ mod tests {
         assert!(!is_chosen_by(&Key::from("/a/beef"), LeaseId(0xbeef)));
         assert!(!is_chosen_by(&Key::from("/a/beef-x"), LeaseId(0xbeef)));
         assert!(!is_chosen_by(&Key::from("/a/beef-1/x"), LeaseId(0xbeef)));
+        assert_eq!(choice(&Key::from("/a/beef-12")), Some((LeaseId(0xbeef), 12)));
+        for foreign in ["/a/BEEF-1", "/a/beef-01", "/a/beef-+1", "/a/0beef-1", "/a/beef-1-1", "/a/-1"] {
+            assert_eq!(choice(&Key::from(foreign)), None, "{foreign}");
+        }
     }
 }

@@ -10,8 +10,8 @@ use std::{
 };
 
 use leasehold::{
-    queue::member::{SessionId, Ticket},
     store::{Key, KeyValue},
+    terms::{SessionId, Ticket},
 };
 
 use crate::rules::{Rule, Verdict};

@@ -5,8 +5,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use leasehold::{
     clock::Moment,
     hub::{Hub, Input, RpcId, StreamId},
-    queue::member::Ticket,
     store::{LeaseId, WatchId},
+    terms::Ticket,
 };
 
 use crate::plan::ClientPlan;

@@ -5,7 +5,7 @@ use std::{sync::Arc, time::Duration};
 use fastrand::Rng;
 use leasehold::{
     hub::{Acquire, Config},
-    queue::member::Mode,
+    terms::Mode,
 };
 
 use crate::{MS, SEC};
@@ -228,6 +228,7 @@ fn client(rng: &mut Rng, names: &[Arc<str>], ttl: u64, length: u64, longest: u64
         ttl: Duration::from_secs(ttl),
         call_timeout: Duration::from_millis(*rng.choice(&[500, 1_000, 2_000, 5_000]).unwrap_or(&2_000)),
         request_timeout: Duration::from_millis(*rng.choice(&[5_000, 10_000]).unwrap_or(&5_000)),
+        window: *rng.choice(&[1, 3, 256]).unwrap_or(&256),
         seed: rng.u64(..),
     };
     let busy = rng.usize(1..=12);

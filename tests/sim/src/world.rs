@@ -12,7 +12,7 @@ use std::{
 };
 
 use fastrand::Rng;
-use leasehold::{clock::Moment, hub::Input, queue::member::Ticket};
+use leasehold::{clock::Moment, hub::Input, terms::Ticket};
 
 use crate::{
     Counts, Outcome, SEC,

@@ -6,13 +6,11 @@ use leasehold::{
     Code, LostReason,
     clock::Moment,
     hub::{Acquire, Action, Config, Hub, Input, RpcId},
-    queue::{
-        member::{Mode, Ticket},
-        wire,
-    },
+    queue::wire,
     store::{
         ErrorKind, Key, Keys, Op, Range, Renewed, Reply, Request, StoreError, Txn, WatchId, WatchReply, memory::Kv,
     },
+    terms::{Mode, Ticket},
 };
 
 /// A client and its etcd; every call waits until the test says what becomes of it.
@@ -31,6 +29,7 @@ impl Stage {
             ttl: Duration::from_secs(15),
             call_timeout: Duration::from_secs(2),
             request_timeout: Duration::from_secs(10),
+            window: 256,
             seed: 1,
         };
         let now = Moment::from_nanos(1_000_000_000);

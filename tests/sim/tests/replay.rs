@@ -5,8 +5,8 @@ use std::{collections::BTreeSet, sync::Arc};
 
 use leasehold::{
     hub::Hold,
-    queue::member::{SessionId, Ticket},
     store::{Key, KeyValue, LeaseId},
+    terms::{SessionId, Ticket},
 };
 use leasehold_sim::{
     SEC,

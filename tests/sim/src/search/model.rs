@@ -16,13 +16,11 @@ use leasehold::{
     Code, Error,
     clock::Moment,
     hub::{Acquire, Config, Hub, Input, RpcId, StreamId},
-    queue::{
-        member::{Mode, SessionId, Ticket},
-        wire,
-    },
+    queue::wire,
     store::{
         Key, KeyValue, Keys, LeaseId, Op, Renewed, Reply, Request, StoreError, Txn, WatchId, WatchReply, memory::Kv,
     },
+    terms::{Mode, SessionId, Ticket},
 };
 
 pub use self::steps::Step;
@@ -113,6 +111,7 @@ impl State {
                 ttl: Duration::from_secs(scenario.ttl[client]),
                 call_timeout: Duration::from_secs(1),
                 request_timeout: Duration::from_secs(10),
+                window: 256,
                 seed: client as u64 + 1,
             };
             let tasks = vec![Task::Unasked; scenario.tasks[client].len()];

@@ -1,6 +1,6 @@
 //! What is searched: who wants the lock, and what may go wrong.
 
-use leasehold::queue::member::Mode;
+use leasehold::terms::Mode;
 
 /// How often each thing may go wrong on one way through the states.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]

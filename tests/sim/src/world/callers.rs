@@ -3,7 +3,7 @@
 use leasehold::{
     Code, Error,
     hub::{Action, Input},
-    queue::member::{Mode, Ticket},
+    terms::{Mode, Ticket},
 };
 
 use super::{Event, Part, World};
@@ -81,7 +81,7 @@ impl World {
                 let verdict = self.judge.on_deadline(now, client, session, until);
                 self.break_rule(verdict);
             }
-            Action::Health(..) => {}
+            Action::Health(..) | Action::SessionOver(_) => {}
             Action::Closed => self.on_closed(client),
             other => self.send(client, other),
         }

@@ -2,8 +2,8 @@
 
 use leasehold::{
     hub::{Action, Input},
-    queue::member::Ticket,
     store::{Request, WatchReply},
+    terms::Ticket,
 };
 
 use super::{Call, State, Task};
@@ -42,7 +42,7 @@ impl State {
                 }
                 self.wires.change(|wires| wires.calls.insert((client, rpc), Call::Sent(request)));
             }
-            Action::OpenRenewals(..) | Action::Health(..) => {}
+            Action::OpenRenewals(..) | Action::Health(..) | Action::SessionOver(_) => {}
             Action::Renew(stream, lease) => {
                 self.wires.change(|wires| wires.renew_up.entry((client, stream)).or_default().push_back(lease));
             }

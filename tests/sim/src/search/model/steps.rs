@@ -2,7 +2,7 @@
 
 use leasehold::{
     hub::{RpcId, StreamId},
-    queue::member::Ticket,
+    terms::Ticket,
 };
 
 use super::{Call, Foreign, State, Task};

@@ -1,0 +1,192 @@
+//! The requests of one client: every one goes out here, and every reply comes in here.
+//!
+//! At most so many are on their way at a time. What is about keys waits its turn here, and its time-out runs from when it is sent:
+//! ten thousand acquires at once all come through, and none of them keeps etcd from anybody else. Each queue has a lane, and the
+//! lanes take turns, so a crowd for one name does not keep those of another waiting. Deletes and reads go before enqueues: they
+//! are few, and others wait for what they bring. What sessions ask for does not wait at all.
+
+use std::{
+    collections::{BTreeMap, VecDeque},
+    time::Duration,
+};
+
+use super::{Action, Hub, RpcId};
+use crate::{
+    cleaner,
+    clock::Moment,
+    queue::Input as QueueInput,
+    store::{LeaseId, Reply, Request, StoreError},
+    terms::{PlaceId, QueueId, SessionId},
+};
+
+/// What a reply is the answer to.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub(super) enum Asked {
+    Grant(SessionId, LeaseId),
+    Join(QueueId, PlaceId),
+    Delete(QueueId, Vec<PlaceId>),
+    Read(QueueId),
+    Chore(cleaner::Chore),
+    Sweep(SessionId, LeaseId),
+    /// Whether the lease of holds still lives whose keys vanished.
+    Autopsy(SessionId),
+}
+
+/// The requests of one client.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub(super) struct Calls {
+    /// How many may be on their way.
+    window: usize,
+    /// Those that are.
+    asked: BTreeMap<RpcId, Asked>,
+    /// Those that wait their turn.
+    unsent: BTreeMap<RpcId, (Asked, Request)>,
+    /// The order of deletes and reads among them.
+    urgent: VecDeque<RpcId>,
+    /// The order of the enqueues of each queue.
+    lanes: BTreeMap<QueueId, VecDeque<RpcId>>,
+    /// Whose turn it is among the lanes; each is here once.
+    turns: VecDeque<QueueId>,
+    /// When a reply came last that was no failure.
+    heard_at: Moment,
+}
+
+impl Calls {
+    pub(super) fn new(window: usize) -> Self {
+        Self {
+            window,
+            asked: BTreeMap::new(),
+            unsent: BTreeMap::new(),
+            urgent: VecDeque::new(),
+            lanes: BTreeMap::new(),
+            turns: VecDeque::new(),
+            heard_at: Moment::default(),
+        }
+    }
+
+    /// Whether no reply is awaited.
+    pub(super) fn are_idle(&self) -> bool {
+        self.asked.is_empty()
+    }
+
+    /// Whether this one still waits its turn.
+    pub(super) fn is_unsent(&self, rpc: RpcId) -> bool {
+        self.unsent.contains_key(&rpc)
+    }
+
+    /// When etcd last answered anything well.
+    pub(super) fn heard_at(&self) -> Moment {
+        self.heard_at
+    }
+
+    /// Takes back what was not sent yet; returns whether it was not.
+    pub(super) fn withdraw(&mut self, rpc: RpcId) -> bool {
+        self.unsent.remove(&rpc).is_some()
+    }
+
+    /// The client closes: what was not sent is not sent any more, and nobody waits for the rest but chores.
+    pub(super) fn close(&mut self) {
+        self.unsent.clear();
+        self.urgent.clear();
+        self.lanes.clear();
+        self.turns.clear();
+    }
+
+    /// The client is closed: nobody waits for anything.
+    pub(super) fn forget_all(&mut self) {
+        self.asked.clear();
+    }
+
+    fn line_up(&mut self, rpc: RpcId, asked: Asked, request: Request) {
+        if let Asked::Join(queue, _) = asked {
+            let lane = self.lanes.entry(queue).or_default();
+            if lane.is_empty() {
+                self.turns.push_back(queue);
+            }
+            lane.push_back(rpc);
+        } else {
+            self.urgent.push_back(rpc);
+        }
+        self.unsent.insert(rpc, (asked, request));
+    }
+
+    /// The next one to send. What was withdrawn is passed over.
+    fn next(&mut self) -> Option<(RpcId, Asked, Request)> {
+        while self.asked.len() < self.window && !self.unsent.is_empty() {
+            let rpc = self.urgent.pop_front().or_else(|| {
+                let queue = self.turns.pop_front()?;
+                let lane = self.lanes.get_mut(&queue)?;
+                let rpc = lane.pop_front();
+                if lane.is_empty() {
+                    self.lanes.remove(&queue);
+                } else {
+                    self.turns.push_back(queue);
+                }
+                rpc
+            })?;
+            if let Some((asked, request)) = self.unsent.remove(&rpc) {
+                return Some((rpc, asked, request));
+            }
+        }
+        None
+    }
+}
+
+impl Hub {
+    /// Asks etcd at once.
+    pub(super) fn call(&mut self, asked: Asked, request: Request, timeout: Duration, out: &mut Vec<Action>) -> RpcId {
+        let rpc = RpcId(self.next_id());
+        self.calls.asked.insert(rpc, asked);
+        out.push(Action::Call(rpc, request, timeout));
+        rpc
+    }
+
+    /// Asks etcd when it is its turn.
+    pub(super) fn call_in_turn(&mut self, now: Moment, asked: Asked, request: Request, out: &mut Vec<Action>) -> RpcId {
+        if self.calls.asked.len() < self.config.window {
+            self.on_sent(now, &asked);
+            return self.call(asked, request, self.config.call_timeout, out);
+        }
+        let rpc = RpcId(self.next_id());
+        self.calls.line_up(rpc, asked, request);
+        rpc
+    }
+
+    /// Sends what there is room for.
+    pub(super) fn send_next(&mut self, now: Moment, out: &mut Vec<Action>) {
+        while let Some((rpc, asked, request)) = self.calls.next() {
+            self.on_sent(now, &asked);
+            self.calls.asked.insert(rpc, asked);
+            out.push(Action::Call(rpc, request, self.config.call_timeout));
+        }
+    }
+
+    fn on_sent(&mut self, now: Moment, asked: &Asked) {
+        if let Asked::Join(_, place) = asked {
+            self.on_join_sent(now, *place);
+        }
+    }
+
+    pub(super) fn on_reply(
+        &mut self,
+        now: Moment,
+        rpc: RpcId,
+        result: Result<Reply, StoreError>,
+        out: &mut Vec<Action>,
+    ) {
+        let Some(asked) = self.calls.asked.remove(&rpc) else { return };
+        if result.is_ok() {
+            self.calls.heard_at = now;
+        }
+        match asked {
+            Asked::Grant(session, lease) => self.on_grant(now, (session, lease), result, out),
+            Asked::Join(queue, place) => self.with_queue(now, queue, QueueInput::Joined(place, result), out),
+            Asked::Delete(queue, places) => self.with_queue(now, queue, QueueInput::Deleted(places, result), out),
+            Asked::Read(queue) => self.with_queue(now, queue, QueueInput::Read(result), out),
+            Asked::Chore(chore) => self.on_chore_done(now, chore, result, out),
+            Asked::Sweep(session, lease) => self.on_swept(now, (session, lease), result, out),
+            Asked::Autopsy(session) => self.on_autopsy(now, rpc, session, result, out),
+        }
+        self.send_next(now, out);
+    }
+}
