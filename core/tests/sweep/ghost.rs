@@ -16,9 +16,9 @@ use crate::{
     wire,
 };
 
-/// The sweep comes with the next renewal, which is due after a third of the TTL, or after two if one reply stays out.
+/// A sweep comes after a third of the TTL and the one that confirms it soon after.
 const BOUND: Duration = Duration::from_millis(1_500);
-/// With a fault in the sweep itself: a reply that is late, and the next renewal.
+/// With a fault in the sweep itself: a reply that is late, and the sweeps after it.
 const BOUND_OF_TWO: Duration = Duration::from_millis(4_000);
 
 /// Lets a ghost appear and plays `fault` on its sweep; how long it stood. `None` if it was gone before the fault found a place: the
@@ -82,14 +82,14 @@ async fn haunt_all(cluster: &Cluster, ground: &Ground) {
 
 /// Seen to fail with a cleaner that deletes no keys.
 #[tokio::test]
-async fn a_ghost_is_gone_at_the_next_renewal_of_the_living_session() {
+async fn a_ghost_is_swept_while_the_session_lives() {
     let (cluster, ground) = ground(1, |_| Door::Store).await;
     haunt_all(&cluster, &ground).await;
 }
 
 /// Seen to fail with a cleaner that deletes no keys.
 #[tokio::test]
-async fn a_ghost_that_another_member_was_asked_to_delete_is_gone_at_the_next_renewal() {
+async fn a_ghost_that_another_member_was_asked_to_delete_is_swept() {
     let (cluster, ground) = ground(3, wire).await;
     haunt_all(&cluster, &ground).await;
 }

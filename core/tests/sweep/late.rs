@@ -20,7 +20,7 @@ use crate::{
 
 /// After the operation would have been given up and the session would have ended, and far later still.
 const TIMES: [Duration; 2] = [Duration::from_millis(3_500), Duration::from_secs(8)];
-/// The sweep comes with the next renewal, which is due after a third of the TTL of 3 s.
+/// A sweep comes after a third of the TTL of 3 s, and the one that confirms it soon after.
 const BOUND: Duration = Duration::from_secs(2);
 /// For what happens at once.
 const SOON: Duration = Duration::from_secs(5);
