@@ -34,10 +34,13 @@ build: ## Build everything.
 	cargo build --workspace --all-targets
 	scripts/bindings.sh
 
-install-c: ## Install the C library: PREFIX=/usr/local, DESTDIR=, LIBDIR=, INCLUDEDIR=; LINKER=cc instead of zig.
+install-c: ## Install the C library: PREFIX=/usr/local, DESTDIR=, LIBDIR=, INCLUDEDIR=; LINKER=zig for older systems than this one.
 	@scripts/setup.sh install-c
+	@$(install_c) --check
 	cargo build --profile dist -p leasehold-ffi-c
-	@env $(foreach name,PREFIX DESTDIR LIBDIR INCLUDEDIR LINKER,$(if $($(name)),$(name)='$($(name))')) ffi-c/install/run
+	@$(install_c)
+
+install_c = env $(foreach name,PREFIX DESTDIR LIBDIR INCLUDEDIR LINKER,$(if $($(name)),$(name)='$($(name))')) ffi-c/install/run
 
 lint: ## Check format, lints and documentation warnings (the first stages of `make test`).
 	@scripts/setup.sh lint

@@ -61,7 +61,7 @@ mkdir -p "$logs"
 exec 8>"$target/bindings.lock"
 flock --nonblock 8 || { echo "demo: another build is going on here; waiting for it" >&2 && flock 8; }
 if ! build rust "building the core in Rust, and the demo"; then
-  echo "demo: the core could not be built; the end of $logs/rust.log:" >&2
+  echo "demo: the core could not be built; the end of ${logs#"$PWD"/}/rust.log:" >&2
   tail -n 40 "$logs/rust.log" >&2
   exit 1
 fi
@@ -70,13 +70,13 @@ for language in ${languages[@]+"${languages[@]}"}; do
   if build "$language" "building for ${language_names[$language]}"; then
     available+=,$language
   else
-    echo "demo: without ${language_names[$language]}, which could not be built: $(reason_in "$logs/$language.log") ($logs/$language.log)" >&2
+    echo "demo: without ${language_names[$language]}, which could not be built: $(reason_in "$logs/$language.log") (${logs#"$PWD"/}/$language.log)" >&2
   fi
 done
 if [ "$only_help" = no ] && ! build etcd "getting an etcd"; then
   # A Debian that has one helps where Go, or what it downloads, does not.
   if ! unpack_debian_etcd || ! build_etcd >>"$logs/etcd.log" 2>&1; then
-    echo "demo: there is no etcd, and it could not be built; the end of $logs/etcd.log:" >&2
+    echo "demo: there is no etcd, and it could not be built; the end of ${logs#"$PWD"/}/etcd.log:" >&2
     tail -n 12 "$logs/etcd.log" >&2
     echo "demo: $(advice_of etcd)" >&2
     exit 1

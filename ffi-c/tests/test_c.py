@@ -176,10 +176,10 @@ class Installed(unittest.TestCase):
         cls.environment = {**os.environ, "PKG_CONFIG_PATH": str(cls.lib / "pkgconfig"), "LD_LIBRARY_PATH": str(cls.lib)}
 
     @staticmethod
-    def install(prefix: Path, built: Path) -> None:
+    def install(prefix: Path, built: Path, linker: str = "zig") -> str:
         # As `make install-c` does, but not the optimised build.
         archive = str(built / "libleasehold_ffi.a")
-        call(FFI / "install" / "run", env={**os.environ, "PREFIX": str(prefix), "ARCHIVE": archive})
+        return call(FFI / "install" / "run", env={**os.environ, "PREFIX": str(prefix), "ARCHIVE": archive, "LINKER": linker})
 
     def build_and_run(self, words: str, program: str, expected: str) -> None:
         call("sh", "-c", f"{words} -o {program}", cwd=self.work, env=self.environment)
@@ -222,15 +222,42 @@ class Installed(unittest.TestCase):
             self.assertIn("mine, with the token", printed)
 
     def test_panics_become_statuses(self) -> None:
-        # zig brings its own unwinder, and the static library takes the program's.
-        prefix = self.place / "testing"
-        self.install(prefix, TARGET / "c" / "testing")
-        quiet = {**os.environ, "LD_LIBRARY_PATH": str(prefix / "lib"), "RUST_BACKTRACE": "0"}
-        source, include = FFI / "tests" / "panics.c", f"-I{prefix}/include"
-        for name, link in (("shared", "-lleasehold"), ("static", "-l:libleasehold.a")):
-            program = self.work / f"panics-{name}"
+        # zig brings its own unwinder, the compiler here takes the system's, and the static library takes the program's.
+        for linker, name, link in (
+            ("zig", "shared", "-lleasehold"), ("cc", "shared", "-lleasehold"), ("cc", "static", "-l:libleasehold.a"),
+        ):
+            prefix = self.place / f"testing-{linker}"
+            if not prefix.exists():
+                self.install(prefix, TARGET / "c" / "testing", linker)
+            quiet = {**os.environ, "LD_LIBRARY_PATH": str(prefix / "lib"), "RUST_BACKTRACE": "0"}
+            source, include = FFI / "tests" / "panics.c", f"-I{prefix}/include"
+            program = self.work / f"panics-{linker}-{name}"
             call("cc", "-std=gnu17", include, source, "-o", program, f"-L{prefix}/lib", link, "-pthread", "-ldl", "-lrt", "-lm")
             call(program, env=quiet)
+
+    def test_by_default_it_is_linked_without_zig(self) -> None:
+        prefix = self.place / "plain"
+        environment = {name: value for name, value in os.environ.items() if name not in ("LINKER", "PKG_CONFIG_PATH")}
+        archive = str(TARGET / "debug" / "libleasehold_ffi.a")
+        # Whoever asks for Python, which zig comes with, is refused.
+        environment |= {"PREFIX": str(prefix), "ARCHIVE": archive, "PYTHON": "/bin/false"}
+        told = call(FFI / "install" / "run", env=environment)
+        # What it says that programs need is what they need.
+        found = re.findall(r"export (\w+)=([^ ,\n]+)", told)
+        self.assertIn(("LD_LIBRARY_PATH", f"{prefix}/lib"), found, told)
+        program = self.work / "plain"
+        words = ["cc", self.work / "blocking.c", "-o", program, f"-I{prefix}/include", f"-L{prefix}/lib", "-lleasehold"]
+        call(*words)
+        printed = call(program, f"{url}?namespace=/installed/plain", env={**os.environ, **dict(found)})
+        self.assertIn("mine, with the token", printed)
+
+    def test_where_it_cannot_go_is_said_before_anything_is_built(self) -> None:
+        for wrong, said in (
+            ({"PREFIX": "usr/local"}, "must be absolute"), ({"LIBDIR": "/a b"}, "must be absolute"),
+            ({"LINKER": "gold"}, "LINKER is cc or zig"), ({"PREFIX": "/proc/leasehold"}, "cannot be written to"),
+        ):
+            with self.assertRaisesRegex(AssertionError, said):
+                call(FFI / "install" / "run", "--check", env={**os.environ, **wrong})
 
     def test_only_the_names_of_the_header_are_shown(self) -> None:
         header = (ROOT / "include" / "leasehold.h").read_text()

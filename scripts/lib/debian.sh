@@ -90,7 +90,7 @@ apt_install() {
 }
 
 apt_says() {
-  echo "setup: apt-get failed; the end of $apt_log:" >&2
+  echo "setup: apt-get failed; the end of ${apt_log#"$PWD"/}:" >&2
   tail -n 6 "$apt_log" >&2
 }
 

@@ -38,7 +38,7 @@ tell_of() {
   while sleep 1 >/dev/null 2>&1; do
     kill -0 "$$" 2>/dev/null || return 0
     seconds=$((seconds + 1))
-    [ "$seconds" != 2 ] || say_anew "$title … (log: $log)"
+    [ "$seconds" != 2 ] || say_anew "$title … (log: ${log#"$PWD"/})"
     [ -t 2 ] || [ $((seconds % 10)) = 0 ] || continue
     [ "$seconds" -gt 2 ] || continue
     # The last line that is not empty; of a progress bar its last state; without control sequences.

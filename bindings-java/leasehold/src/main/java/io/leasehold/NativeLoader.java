@@ -2,8 +2,14 @@ package io.leasehold;
 
 import java.io.IOException;
 import java.io.InputStream;
+import java.nio.file.DirectoryIteratorException;
+import java.nio.file.DirectoryStream;
 import java.nio.file.Files;
+import java.nio.file.LinkOption;
 import java.nio.file.Path;
+import java.nio.file.attribute.UserPrincipal;
+import java.time.Duration;
+import java.time.Instant;
 import java.util.ArrayList;
 import java.util.List;
 import java.util.Locale;
@@ -15,7 +21,8 @@ import org.jspecify.annotations.Nullable;
  *
  * <p>It comes in the jar and is copied into a directory that is new and only ours, which makes two class loaders, two versions
  * and two users on one machine possible: the JVM loads one file for one class loader only, and nobody else can put another
- * file there. Once it is loaded the copy is removed; the JVM keeps what it has mapped.
+ * file there. Once it is loaded the copy is removed; the JVM keeps what it has mapped. What a JVM leaves that is killed in
+ * between, the next one removes.
  */
 final class NativeLoader {
     /** A file to load instead of the one in the jar. */
@@ -24,6 +31,9 @@ final class NativeLoader {
     static final String DIR = "leasehold.native.dir";
 
     private static final String LIBRARY = "leasehold_java";
+    private static final String COPY = "leasehold-java-";
+    /** Nobody needs longer from making a copy to removing it: a moment. */
+    private static final Duration ABANDONED = Duration.ofMinutes(10);
 
     private final List<String> tried = new ArrayList<>();
 
@@ -97,7 +107,8 @@ final class NativeLoader {
                 Files.createDirectories(parent);
             }
             // Only we may enter it.
-            directory = Files.createTempDirectory(parent, "leasehold-");
+            directory = Files.createTempDirectory(parent, COPY);
+            removeAbandoned(parent, Files.getOwner(directory));
             file = directory.resolve(System.mapLibraryName(LIBRARY));
             Files.copy(library, file);
             System.load(file.toString());
@@ -110,6 +121,26 @@ final class NativeLoader {
         } finally {
             delete(file);
             delete(directory);
+        }
+    }
+
+    /**
+     * Removes the copies of JVMs that were killed while they loaded theirs. Only in directories of the same owner, which nobody
+     * else can have put there to make us remove another file.
+     */
+    private static void removeAbandoned(Path parent, UserPrincipal owner) {
+        try (DirectoryStream<Path> copies = Files.newDirectoryStream(parent, COPY + "*")) {
+            for (Path copy : copies) {
+                Instant made = Files.getLastModifiedTime(copy, LinkOption.NOFOLLOW_LINKS).toInstant();
+                if (Files.isDirectory(copy, LinkOption.NOFOLLOW_LINKS)
+                        && Files.getOwner(copy, LinkOption.NOFOLLOW_LINKS).equals(owner)
+                        && made.isBefore(Instant.now().minus(ABANDONED))) {
+                    delete(copy.resolve(System.mapLibraryName(LIBRARY)));
+                    delete(copy);
+                }
+            }
+        } catch (IOException | DirectoryIteratorException gone) {
+            // Another JVM was quicker, or we may not look: then somebody else cleans up.
         }
     }
 

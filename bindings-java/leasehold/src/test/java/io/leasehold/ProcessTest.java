@@ -8,11 +8,17 @@ import static org.junit.jupiter.api.Assumptions.assumeTrue;
 import io.leasehold.programs.Program;
 import java.io.IOException;
 import java.nio.file.Files;
+import java.nio.file.LinkOption;
 import java.nio.file.Path;
+import java.nio.file.attribute.BasicFileAttributeView;
+import java.nio.file.attribute.FileTime;
 import java.time.Duration;
+import java.time.Instant;
 import java.util.ArrayList;
 import java.util.List;
+import java.util.Set;
 import java.util.concurrent.TimeUnit;
+import java.util.stream.Collectors;
 import java.util.stream.Stream;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.io.TempDir;
@@ -135,6 +141,27 @@ final class ProcessTest {
         try (Stream<Path> left = Files.list(own)) {
             assertEquals(List.of(), left.toList());
         }
+    }
+
+    @Test
+    void removesTheCopiesOfThoseThatWereKilled() throws Exception {
+        Path own = directory.resolve("shared");
+        FileTime old = FileTime.from(Instant.now().minus(Duration.ofHours(1)));
+        String library = System.mapLibraryName("leasehold_java");
+        Path abandoned = Files.createDirectories(own.resolve("leasehold-java-abandoned"));
+        Path elsewhere = Files.createDirectories(directory.resolve("not-ours"));
+        for (Path each : List.of(abandoned, elsewhere)) {
+            Files.createFile(each.resolve(library));
+            Files.setLastModifiedTime(each, old);
+        }
+        Path inUse = Files.createDirectory(own.resolve("leasehold-java-in-use"));
+        Path link = Files.createSymbolicLink(own.resolve("leasehold-java-link"), elsewhere);
+        Files.getFileAttributeView(link, BasicFileAttributeView.class, LinkOption.NOFOLLOW_LINKS).setTimes(old, old, null);
+        assertEquals(0, run(List.of("-Dleasehold.native.dir=" + own), "tour", Etcd.name()).code);
+        try (Stream<Path> left = Files.list(own)) {
+            assertEquals(Set.of(inUse, link), left.collect(Collectors.toSet()));
+        }
+        assertTrue(Files.exists(elsewhere.resolve(library)), "what a link leads to is not ours");
     }
 
     @Test
