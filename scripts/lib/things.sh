@@ -145,8 +145,12 @@ has_rustfmt() { cargo fmt --version >/dev/null 2>&1; }
 has_clippy() { cargo clippy --version >/dev/null 2>&1; }
 # With what it needs to make a program.
 has_cc() {
-  have cc && printf '%s\n' '#include <stdio.h>' 'int main(void) { return puts("") < 0; }' |
-    cc -x c - -o /dev/null 2>/dev/null
+  have cc || return 1
+  local work status=0
+  work=$(mktemp -d)
+  cc -x c - -o "$work/probe" 2>/dev/null <<<$'#include <stdio.h>\nint main(void) { return puts("") < 0; }' || status=$?
+  rm -rf "$work"
+  return "$status"
 }
 has_binutils() { have ar && have ld && have nm && have objcopy && have strip; }
 # With its own include files: Debian has them in another package, which protobuf-compiler only recommends.
@@ -163,7 +167,7 @@ has_node() { have node && have npm && at_least "$(version node --version)" "$lea
 # The one that Maven takes, which is that of `java`. A runtime alone has no compiler.
 has_jdk() {
   local home
-  home=$(java_home) && [ -x "$home/bin/java" ] && [ -x "$home/bin/javac" ] &&
+  home=$(java_home) && [ -n "$home" ] && [ -x "$home/bin/java" ] && [ -x "$home/bin/javac" ] &&
     at_least "$("$home/bin/javac" -version 2>&1 | grep -oE '[0-9]+(\.[0-9]+)*' | head -n 1)" "$least_jdk"
 }
 java_home() {
@@ -175,7 +179,7 @@ java_home() {
 }
 has_maven() { have mvn; }
 has_python() { have "${PYTHON:-python3}" && at_least "$(version "${PYTHON:-python3}" --version)" "$least_python"; }
-has_venv() { "${PYTHON:-python3}" -c 'import ensurepip, venv' 2>/dev/null; }
+has_venv() { "${PYTHON:-python3}" -c 'import ensurepip, venv' >/dev/null 2>&1; }
 has_go() { have go && at_least "$(go env GOVERSION 2>/dev/null | sed 's/^go//')" "$least_go"; }
 has_etcd() {
   if [ -n "${LEASEHOLD_ETCD:-}" ]; then
@@ -212,7 +216,7 @@ instead_of() {
     ;;
   jdk)
     local home
-    home=$(java_home) && if [ ! -x "$home/bin/java" ]; then
+    home=$(java_home) && [ -n "$home" ] && if [ ! -x "$home/bin/java" ]; then
       found="nothing in JAVA_HOME ($home)"
     elif [ -x "$home/bin/javac" ]; then
       found="JDK $("$home/bin/javac" -version 2>&1 | grep -oE '[0-9]+(\.[0-9]+)*' | head -n 1)"
@@ -224,7 +228,7 @@ instead_of() {
   go) have go && found="Go $(go env GOVERSION 2>/dev/null | sed 's/^go//')" ;;
   etcd) if [ -n "${LEASEHOLD_ETCD:-}" ]; then found="no program in LEASEHOLD_ETCD ($LEASEHOLD_ETCD)"; elif have go; then instead_of go; fi ;;
   protoc) have protoc && found="protoc without its include files" ;;
-  cc) have cc && found="a compiler that makes no program: are the C library's headers there?" ;;
+  cc) have cc && found="one that cannot make a program" ;;
   esac
   [ -z "$found" ] || echo "$found"
 }
