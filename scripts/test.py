@@ -35,6 +35,7 @@ class Stage:
 
 STAGES = [
     Stage("scripts", "tests", [sys.executable, "-B", "scripts/test_counts.py"]),
+    Stage("scripts-setup", "tests", [sys.executable, "-B", "scripts/test_setup.py"]),
     Stage("lint-format", "check", ["cargo", "fmt", "--all", "--check", "--", "--color=never"]),
     Stage("lint-clippy", "check", ["cargo", "clippy", "--workspace", "--all-targets", "--", "-D", "warnings"]),
     Stage(
