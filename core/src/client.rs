@@ -9,29 +9,24 @@ use std::{
     time::Duration,
 };
 
-use tokio::{
-    runtime::Handle,
-    sync::{broadcast, oneshot},
-};
+use tokio::{runtime::Handle, sync::oneshot};
 
 use crate::{
     backoff::Backoff,
     clock,
     contender::Metadata,
     engine::{self, Command},
-    error::{Code, Error, LostReason, Result},
+    error::{Code, Error, Result},
     hub::{Config, WINDOW},
     metrics::{Metrics, Recorder},
     options::{ClientOptions, Target},
     process::PerProcess,
     runtime,
-    session::Health,
+    states::{Board, SessionStatus, States},
     store::{ErrorKind, Key, Keys, Range, Reply, Request, Store, StoreError, etcd::EtcdStore, memory::MemoryStore},
     terms::Ticket,
 };
 
-/// Changes of state that a slow listener may lag behind before it misses some.
-const STATES_KEPT: usize = 64;
 /// Pauses between the attempts of a call that may be repeated.
 const BACKOFF: Backoff = Backoff::new(Duration::from_millis(40), Duration::from_millis(500));
 
@@ -66,8 +61,9 @@ struct Inner {
 }
 
 /// What a client has in this process. A forked child starts anew.
+#[derive(Default)]
 struct Live {
-    states: broadcast::Sender<Health>,
+    states: Arc<Board>,
     running: Mutex<Option<Running>>,
     metadata: OnceLock<Metadata>,
     recorder: Arc<Recorder>,
@@ -78,61 +74,6 @@ struct Running {
     runtime: Handle,
     store: Arc<dyn Store>,
     engine: engine::Handle,
-}
-
-impl Default for Live {
-    fn default() -> Self {
-        Self {
-            states: broadcast::Sender::new(STATES_KEPT),
-            running: Mutex::default(),
-            metadata: OnceLock::new(),
-            recorder: Arc::default(),
-        }
-    }
-}
-
-/// How a client's session feels. The session can be trusted while it is `Ok` or `Suspect`.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-#[non_exhaustive]
-pub enum SessionState {
-    /// Renewed in time.
-    Ok,
-    /// A renewal is overdue. Locks are still held: there is time left to stop in good order.
-    Suspect,
-    /// Over: its guards are lost for this reason. The next acquire starts another session.
-    Lost(LostReason),
-}
-
-impl From<Health> for SessionState {
-    fn from(health: Health) -> Self {
-        match health {
-            Health::Ok => Self::Ok,
-            Health::Suspect => Self::Suspect,
-            Health::Lost(reason) => Self::Lost(reason),
-        }
-    }
-}
-
-/// The changes of a client's state, from the call of [`Client::on_state`] on.
-#[derive(Debug)]
-pub struct StateEvents {
-    states: broadcast::Receiver<Health>,
-}
-
-impl StateEvents {
-    /// Waits for the next change; `None` when the client is gone. A listener that lags far behind misses the oldest ones.
-    ///
-    /// # Cancel safety
-    /// No change is lost when the future is dropped.
-    pub async fn next(&mut self) -> Option<SessionState> {
-        loop {
-            match self.states.recv().await {
-                Ok(health) => return Some(health.into()),
-                Err(broadcast::error::RecvError::Lagged(_)) => {}
-                Err(broadcast::error::RecvError::Closed) => return None,
-            }
-        }
-    }
 }
 
 impl ClientOptions {
@@ -202,9 +143,16 @@ impl Client {
         }
     }
 
-    /// Listens to the state of the client's sessions: a warning when renewals stay out, and the loss.
-    pub fn on_state(&self) -> StateEvents {
-        StateEvents { states: self.inner.live.get().states.subscribe() }
+    /// Listens to the states of the client's sessions from now on: a warning when renewals stay out, and the loss.
+    /// [`Client::sessions`] tells what is so now; listen first, then ask, and no change is missed.
+    pub fn states(&self) -> States {
+        self.inner.live.get().states.listen()
+    }
+
+    /// How each of the client's sessions feels now, the shortest TTL first. There is one for each TTL that its locks asked for,
+    /// from the first acquire on; holds without renewal are not among them. Asks nobody.
+    pub fn sessions(&self) -> Vec<SessionStatus> {
+        self.inner.live.get().states.current()
     }
 
     /// What this client has counted and timed in this process: acquires by outcome, holds, losses, renewals and the time they had
@@ -217,7 +165,7 @@ impl Client {
     }
 
     /// Releases everything that this client and its clones hold or wait for, and ends it. Guards are lost with
-    /// [`LostReason::ClientClosed`], acquires fail with [`Code::Closed`]. Closing twice is no error.
+    /// [`LostReason::ClientClosed`](crate::LostReason::ClientClosed), acquires fail with [`Code::Closed`]. Closing twice is no error.
     ///
     /// # Errors
     /// None at present; if etcd cannot be reached within the request timeout, what is left there ends with its lease.

@@ -20,7 +20,7 @@ use std::{
 use futures_util::{FutureExt, StreamExt, stream::FuturesUnordered};
 use tokio::{
     runtime,
-    sync::{broadcast, mpsc, oneshot},
+    sync::{mpsc, oneshot},
     time::Instant,
 };
 
@@ -31,6 +31,7 @@ use crate::{
     hub::{Acquire, Action, Config, Hold, Hub, Input, RpcId, StreamId},
     metrics::{self, Recorder},
     session::Health,
+    states::Board,
     store::{ErrorKind, LeaseId, RenewalStream, Reply, Request, Store, StoreError, WatchStream},
     terms::{SessionId, Ticket},
     watch::{FromStream, Watches},
@@ -113,7 +114,7 @@ struct Engine {
     deadlines: HashMap<SessionId, Arc<AtomicU64>>,
     renewals: HashMap<StreamId, mpsc::UnboundedSender<LeaseId>>,
     watches: Watches,
-    states: broadcast::Sender<Health>,
+    states: Arc<Board>,
     recorder: Arc<Recorder>,
     is_closed: bool,
 }
@@ -147,7 +148,7 @@ impl Handle {
 pub(crate) fn start(
     config: Config,
     store: Arc<dyn Store>,
-    states: broadcast::Sender<Health>,
+    states: Arc<Board>,
     recorder: Arc<Recorder>,
     runtime: &runtime::Handle,
 ) -> Handle {
@@ -254,9 +255,13 @@ impl Engine {
         for answer in self.closers.drain(..) {
             let _ = answer.send(());
         }
+        for session in self.deadlines.keys() {
+            if let Some(ttl) = self.hub.shared_ttl(*session) {
+                self.states.change(*session, ttl, Health::Lost(LostReason::ClientClosed));
+            }
+        }
         // Others need not wait for its leases to run out. The calls go on by themselves.
         for lease in self.hub.leases() {
-            let _ = self.states.send(Health::Lost(LostReason::ClientClosed));
             let revoke = self.store.call(Request::LeaseRevoke { lease }, REVOKE);
             tokio::spawn(revoke.map(drop));
         }
@@ -376,14 +381,18 @@ impl Engine {
                 // The first one comes with the lease.
                 if before > 0 {
                     self.recorder.renewed(clock::now().until(Moment::from_nanos(before)));
+                } else if let Some(ttl) = self.hub.shared_ttl(session) {
+                    self.states.begin(session, ttl);
                 }
             }
-            Action::Health(session, health) => {
-                tracing::debug!(?session, ?health, "the health of a session changed");
-                // Nobody listens, as a rule.
-                let _ = self.states.send(health);
+            Action::Health(session, ttl, health) => {
+                tracing::debug!(?session, ?ttl, ?health, "the health of a session changed");
+                self.states.change(session, ttl, health);
             }
-            Action::SessionOver(session) => drop(self.deadlines.remove(&session)),
+            Action::SessionOver(session) => {
+                self.states.end(session);
+                self.deadlines.remove(&session);
+            }
             Action::Closed => {
                 self.is_closed = true;
                 for answer in self.closers.drain(..) {

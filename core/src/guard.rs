@@ -40,12 +40,21 @@ pub struct Guard {
     /// The process that acquired it: after a fork, the lock is the parent's.
     process: Process,
     is_released: AtomicBool,
+    /// For whoever traces the program: lives as long as the guard.
+    _span: tracing::Span,
 }
 
 impl Guard {
     pub(crate) fn new(client: Client, name: Arc<str>, won: Won) -> Self {
         let Won { ticket, hold, state } = won;
-        Self { client, name, ticket, hold, state, process: process::current(), is_released: AtomicBool::new(false) }
+        let (process, is_released) = (process::current(), AtomicBool::new(false));
+        Self { client, name, ticket, hold, state, process, is_released, _span: tracing::Span::none() }
+    }
+
+    /// With a span in the trace of whoever calls, which ends with the guard.
+    pub(crate) fn with_span(mut self) -> Self {
+        self._span = tracing::info_span!("hold", lock = %self.name, token = self.hold.token);
+        self
     }
 
     /// The name of the lock, as it was asked for.

@@ -148,8 +148,8 @@ pub enum Action {
     Lost(Ticket, LostReason),
     /// Holds of this session can be trusted until then.
     Deadline(SessionId, Moment),
-    /// A session's health changed.
-    Health(SessionId, Health),
+    /// The health of the session of that TTL changed.
+    Health(SessionId, Duration, Health),
     /// A session is over, and nothing is said about it any more.
     SessionOver(SessionId),
     /// Everything is released, as far as etcd could be reached.
@@ -259,6 +259,11 @@ impl Hub {
             self.calls.forget_all();
             out.push(Action::Closed);
         }
+    }
+
+    /// The TTL of a session that locks share.
+    pub fn shared_ttl(&self, session: SessionId) -> Option<Duration> {
+        self.sessions.shared_ttl(session)
     }
 
     /// The leases of all sessions.

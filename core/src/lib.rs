@@ -70,7 +70,7 @@
 //! # Ok(()) }
 //! ```
 //!
-//! [`Client::on_state`] warns before it comes to that: a session is [`Suspect`](SessionState::Suspect) while a renewal is
+//! [`Client::states`] warns before it comes to that: a session is [`Suspect`](SessionState::Suspect) while a renewal is
 //! overdue.
 //!
 //! # Errors
@@ -103,6 +103,7 @@ mod hold;
 mod lock;
 mod metrics;
 mod options;
+mod states;
 mod watch;
 
 #[doc(hidden)]
@@ -126,7 +127,7 @@ pub mod store;
 #[doc(hidden)]
 pub mod terms;
 
-pub use client::{Client, SessionState, StateEvents};
+pub use client::Client;
 pub use contender::Contender;
 pub use error::{Code, Error, LostReason, Result};
 pub use guard::{Committed, Guard, GuardedTxn};
@@ -135,3 +136,4 @@ pub use lock::{Acquiring, Lock};
 
 pub use metrics::{Family, Metrics, Sample, Value};
 pub use options::ClientOptions;
+pub use states::{SessionState, SessionStatus, States};

@@ -3,6 +3,7 @@
 use std::{sync::Arc, time::Duration};
 
 use tokio::sync::oneshot;
+use tracing::Instrument;
 
 use crate::{
     client::Client,
@@ -226,7 +227,8 @@ impl Lock {
     /// An acquire that begins when it is first polled, and owns what it needs.
     fn request(&self, limit: Option<Duration>) -> impl Future<Output = Result<Guard>> + Send + 'static {
         let lock = self.clone();
-        async move {
+        let span = tracing::info_span!("acquire", lock = %self.name);
+        let acquire = async move {
             let (answer, acquired) = oneshot::channel();
             // A guard that comes when nobody waits for it any more is released by its drop.
             let acquiring = lock.acquire_then(limit, move |result| drop(answer.send(result)));
@@ -234,7 +236,9 @@ impl Lock {
             let result = acquired.await;
             cancel.is_answered = true;
             result.unwrap_or_else(|_| Err(engine::ended()))
-        }
+        };
+        // The hold is a span beside it, not within: it goes on when the acquire is over.
+        async move { acquire.instrument(span).await.map(Guard::with_span) }
     }
 }
 

@@ -114,7 +114,7 @@ impl Client {
 
     /// Reports the changes of the session's state as [`Outcome::State`], until it is cancelled or the client is closed.
     pub fn on_state(&self, sink: Sink) -> OpId {
-        let (mut states, closed) = (self.core_in_use().on_state(), self.closed.clone());
+        let (mut states, closed) = (self.core_in_use().states(), self.closed.clone());
         operation::start_with(sink, Some(&self.closed), |stopped, sink| async move {
             loop {
                 // In this order: closing brings a last state.
@@ -124,7 +124,7 @@ impl Client {
                     () = stopped.asked() => None,
                 };
                 match state {
-                    Some(state) => sink.report(Outcome::State(state)),
+                    Some(status) => sink.report(Outcome::State(status.state)),
                     None if closed.is_cancelled() => return Ok(Outcome::Done),
                     None => return Err(operation::cancelled()),
                 }

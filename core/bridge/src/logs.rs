@@ -125,7 +125,7 @@ fn replace(which: impl FnOnce(Option<&Listener>) -> bool, level: Level, by: Opti
     }
 }
 
-/// Turns events of `tracing` into records. Spans are not kept: the core has none, and those of other crates are not ours.
+/// Turns events of `tracing` into records. Spans are not kept: they are for programs in Rust.
 struct Collector;
 
 impl Subscriber for Collector {
@@ -174,7 +174,7 @@ impl Subscriber for Collector {
 }
 
 fn is_ours(metadata: &Metadata<'_>) -> bool {
-    metadata.target().starts_with("leasehold")
+    metadata.is_event() && metadata.target().starts_with("leasehold")
 }
 
 fn level_of(metadata: &Metadata<'_>) -> Level {

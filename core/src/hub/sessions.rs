@@ -92,6 +92,11 @@ impl Sessions {
         self.all.get(&id).map(|tenancy| tenancy.ttl)
     }
 
+    /// The same, of a session that locks share.
+    pub(super) fn shared_ttl(&self, id: SessionId) -> Option<Duration> {
+        self.all.get(&id).filter(|tenancy| !tenancy.is_private).map(|tenancy| tenancy.ttl)
+    }
+
     /// Everybody who uses a session.
     pub(super) fn callers(&self, id: SessionId) -> impl Iterator<Item = &Ticket> {
         self.all.get(&id).into_iter().flat_map(|tenancy| &tenancy.callers)
@@ -216,7 +221,7 @@ impl Hub {
                 Effect::Health(health) => {
                     // A hold that ends at its TTL as asked says nothing about the client.
                     if !tenancy.is_private {
-                        out.push(Action::Health(id, health));
+                        out.push(Action::Health(id, tenancy.ttl, health));
                     }
                     if let Health::Lost(reason) = health {
                         self.on_session_ended(now, id, reason, out);

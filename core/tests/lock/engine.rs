@@ -87,7 +87,7 @@ async fn an_engine_that_panics_tells_everybody_and_is_replaced() {
     let client = store.client();
     let held = client.lock("/lock/held").acquire().await.unwrap();
     let ended = held.ended();
-    let mut states = client.on_state();
+    let mut states = client.states();
     store.in_the_engine.store(true, Ordering::Release);
     // Whoever waits is watched for.
     let error = soon(client.lock("/lock/held").acquire()).await.unwrap_err();

@@ -8,3 +8,4 @@ mod names;
 mod queue;
 mod session;
 mod support;
+mod traces;

@@ -157,13 +157,21 @@ async fn a_session_is_suspect_before_it_is_lost_and_well_again() {
     let proxy = Proxy::start(cluster.address(0)).unwrap();
     let client = leasehold::ClientOptions::new(format!("http://{}", proxy.address()));
     let client = client.ttl(Duration::from_secs(6)).build().unwrap();
-    let mut states = client.on_state();
+    let mut states = client.states();
+    let now =
+        |client: &leasehold::Client| client.sessions().into_iter().map(|one| (one.ttl, one.state)).collect::<Vec<_>>();
+    assert!(now(&client).is_empty(), "no acquire, no session");
     let guard = client.lock("/lock/a").acquire().await.unwrap();
+    let ttl = Duration::from_secs(6);
+    assert_eq!(now(&client), [(ttl, SessionState::Ok)]);
     proxy.hold_all();
-    assert_eq!(soon(states.next()).await, Some(SessionState::Suspect));
+    let change = soon(states.next()).await.unwrap();
+    assert_eq!((change.ttl, change.state), (ttl, SessionState::Suspect));
+    assert_eq!(now(&client), [(ttl, SessionState::Suspect)]);
     assert!(guard.is_held(), "there is time left to stop in good order");
     proxy.pass();
-    assert_eq!(soon(states.next()).await, Some(SessionState::Ok));
+    assert_eq!(soon(states.next()).await.unwrap().state, SessionState::Ok);
+    assert_eq!(now(&client), [(ttl, SessionState::Ok)]);
     assert!(guard.is_held());
     guard.put("/data", "x").await.unwrap();
     guard.release().await.unwrap();

@@ -121,12 +121,12 @@ impl Driver {
             }
             "on_state" => {
                 let name = request.text("client")?.to_owned();
-                let mut states = self.client(request)?.on_state();
+                let mut states = self.client(request)?.states();
                 reply(id, Ok(json!({})));
                 tokio::spawn(async move {
-                    while let Some(state) = states.next().await {
+                    while let Some(status) = states.next().await {
                         let mono_ns = mono_ns();
-                        let state = match state {
+                        let state = match status.state {
                             SessionState::Ok => "OK",
                             SessionState::Suspect => "SUSPECT",
                             SessionState::Lost(_) => "LOST",
