@@ -110,6 +110,8 @@ typedef enum lh_reason {
     LH_LOST_CLIENT_CLOSED = 4,
     /// The guard belongs to the parent of this forked process.
     LH_LOST_FORKED = 5,
+    /// etcd went back in time: it was restored from a backup, or lost its data.
+    LH_LOST_STORE_RESTORED = 6,
 } lh_reason;
 
 /// How a client's session feels. It can be trusted while it is OK or SUSPECT.
@@ -320,6 +322,9 @@ typedef struct lh_client_opts {
     const char *user;
     /// See `user`.
     const char *password;
+    /// Not 0: the password may go over plain http:// to other machines, where everybody on the way can read it. To this
+    /// machine itself, and over https://, it always may.
+    int32_t plaintext_password;
     /// A file (PEM) with the certificates of the authorities that may have signed etcd's; default: those that this machine
     /// trusts.
     const char *ca_file;

@@ -235,6 +235,7 @@ struct acquire_options {
 struct client_options {
     std::optional<milliseconds> ttl, connect_timeout, request_timeout;
     std::optional<std::string> namespace_, identity, user, password, ca_file, cert_file, key_file;
+    bool plaintext_password = false;
 };
 
 /// Somebody in a queue; what is not said is empty, or 0.
@@ -260,6 +261,7 @@ public:
         opts.identity = text(options.identity);
         opts.user = text(options.user);
         opts.password = text(options.password);
+        opts.plaintext_password = options.plaintext_password ? 1 : 0;
         opts.ca_file = text(options.ca_file);
         opts.cert_file = text(options.cert_file);
         opts.key_file = text(options.key_file);

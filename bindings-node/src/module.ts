@@ -86,6 +86,7 @@ export interface OpenOptions {
   identity?: string
   user?: string
   password?: string
+  plaintextPassword?: boolean
   caFile?: string
   certFile?: string
   keyFile?: string

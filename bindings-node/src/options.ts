@@ -18,6 +18,11 @@ export interface ClientOptions {
   user?: string | undefined
   /** The user's password. */
   password?: string | undefined
+  /**
+   * Whether the password may go over plain `http://` to other machines, where everybody on the way can read it (default
+   * false). To this machine itself, and over `https://`, it always may.
+   */
+  plaintextPassword?: boolean | undefined
   /** The certificates (PEM) of the authorities that may have signed etcd's. Default: those that this machine trusts. */
   caFile?: string | undefined
   /** Our own certificate (PEM), where etcd asks for one. Needs `keyFile`. */
@@ -85,6 +90,7 @@ const CLIENT: Checks<ClientOptions> = {
   identity: text,
   user: text,
   password: text,
+  plaintextPassword: flag,
   caFile: text,
   certFile: text,
   keyFile: text,

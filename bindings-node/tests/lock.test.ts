@@ -78,6 +78,9 @@ describe('acquire', () => {
     wrong(() => new Client([]))
     wrong(() => new Client(7 as never))
     wrong(() => new Client('http://127.0.0.1:1', { password: 'x' }))
+    const login = { user: 'root', password: 'x' }
+    wrong(() => new Client('http://192.0.2.1:1', login))
+    await new Client('http://192.0.2.1:1', { ...login, plaintextPassword: true }).close()
     wrong(() => new Client('http://127.0.0.1:1', { tll: 5_000 } as never))
     wrong(() => new Client('http://127.0.0.1:1', null as never))
     for (const lock of ['', 'a\0b', 'x'.repeat(1025), '\ud800', 7, undefined]) {

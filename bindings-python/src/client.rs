@@ -17,7 +17,7 @@ pub struct Client(Arc<bridge::Client>);
 #[pymethods]
 impl Client {
     #[new]
-    #[pyo3(signature = (url, *, ttl_ms, namespace, identity, user, password, ca_file, cert_file, key_file, connect_timeout_ms, request_timeout_ms))]
+    #[pyo3(signature = (url, *, ttl_ms, namespace, identity, user, password, plaintext_password, ca_file, cert_file, key_file, connect_timeout_ms, request_timeout_ms))]
     #[expect(clippy::too_many_arguments, reason = "one for each option, by name")]
     fn new(
         py: Python<'_>,
@@ -27,6 +27,7 @@ impl Client {
         identity: Option<String>,
         user: Option<String>,
         password: Option<String>,
+        plaintext_password: Option<bool>,
         ca_file: Option<String>,
         cert_file: Option<String>,
         key_file: Option<String>,
@@ -40,6 +41,7 @@ impl Client {
             identity,
             user,
             password,
+            plaintext_password,
             ca_file,
             cert_file,
             key_file,

@@ -189,6 +189,11 @@ def test_bad_options_fail_at_construction_and_show_no_secret() -> None:
     assert "s3cret" not in str(raised.value)
     with pytest.raises(ValueError, match="user"):
         leasehold.Client("http://127.0.0.1:1", password="s3cret")
+    away = {"user": "root", "password": "s3cret"}
+    with pytest.raises(leasehold.InvalidArgument, match="plaintext_password") as raised:
+        leasehold.Client("http://192.0.2.1:1", **away)
+    assert "s3cret" not in str(raised.value)
+    leasehold.Client("http://192.0.2.1:1", plaintext_password=True, **away).close()
     with pytest.raises(leasehold.InvalidArgument, match="nowhere"):
         leasehold.Client("https://127.0.0.1:1", ca_file="/nowhere")
 

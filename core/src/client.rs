@@ -17,7 +17,7 @@ use crate::{
     contender::Metadata,
     engine::{self, Command},
     error::{Code, Error, Result},
-    hub::{Config, WINDOW},
+    hub::{Config, LeaseIds, WINDOW},
     metrics::{Metrics, Recorder},
     options::{ClientOptions, Target},
     process::PerProcess,
@@ -306,13 +306,21 @@ impl Client {
             return Ok(act(runtime, store, engine));
         }
         let runtime = runtime::handle()?;
-        let store: Arc<dyn Store> = match &self.inner.target {
-            Target::Memory(name) => MemoryStore::open(name),
-            Target::Etcd(config) => Arc::new(EtcdStore::new((**config).clone())?),
-            Target::Given(store) => store.clone(),
-        };
         let seed = getrandom::u64()
             .map_err(|error| Error::new(Code::Internal, format!("the system gives no random numbers: {error}")))?;
+        let store: Arc<dyn Store> = match &self.inner.target {
+            Target::Memory(name) => MemoryStore::open(name),
+            Target::Etcd(config) => {
+                let mut config = (**config).clone();
+                if !self.inner.options.in_order {
+                    // A thousand clients that were given the same list must not all begin with the same member.
+                    let count = config.endpoints.len().max(1);
+                    config.endpoints.rotate_left((seed % count as u64) as usize);
+                }
+                Arc::new(EtcdStore::new(config)?)
+            }
+            Target::Given(store) => store.clone(),
+        };
         let config = Config {
             namespace: self.namespace().to_owned(),
             ttl: self.ttl(),
@@ -320,6 +328,7 @@ impl Client {
             request_timeout: self.inner.options.request_timeout,
             window: WINDOW,
             seed,
+            lease_ids: LeaseIds::System,
         };
         let live = self.inner.live.get();
         let engine = engine::start(config, store.clone(), live.states.clone(), live.recorder.clone(), &runtime);

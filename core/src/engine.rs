@@ -43,6 +43,8 @@ const LONGEST_SLEEP: Duration = Duration::from_millis(500);
 const REVOKE: Duration = Duration::from_secs(5);
 /// Inputs taken in before the timer is looked at again.
 const BURST: usize = 64;
+/// What streams have said and the engine has not heard yet; beyond that, they wait.
+const BACKLOG: usize = 1024;
 
 /// Told once what came of a command. Called by the engine: must neither block nor panic.
 pub(crate) type Answer<T> = Box<dyn FnOnce(Result<T>) + Send>;
@@ -104,7 +106,7 @@ enum Heard {
 struct Engine {
     hub: Hub,
     store: Arc<dyn Store>,
-    heard: mpsc::UnboundedSender<Heard>,
+    heard: mpsc::Sender<Heard>,
     calls: FuturesUnordered<Call>,
     waiters: HashMap<Ticket, Waiter>,
     holds: HashMap<Ticket, Holding>,
@@ -153,7 +155,7 @@ pub(crate) fn start(
     runtime: &runtime::Handle,
 ) -> Handle {
     let (sender, mut commands) = mpsc::unbounded_channel();
-    let (heard, mut inputs) = mpsc::unbounded_channel();
+    let (heard, mut inputs) = mpsc::channel(BACKLOG);
     let mut engine = Engine {
         hub: Hub::new(config),
         store,
@@ -193,11 +195,7 @@ pub(crate) fn start(
 }
 
 impl Engine {
-    async fn run(
-        &mut self,
-        commands: &mut mpsc::UnboundedReceiver<Command>,
-        inputs: &mut mpsc::UnboundedReceiver<Heard>,
-    ) {
+    async fn run(&mut self, commands: &mut mpsc::UnboundedReceiver<Command>, inputs: &mut mpsc::Receiver<Heard>) {
         let mut has_handles = true;
         let timer = tokio::time::sleep(Duration::ZERO);
         tokio::pin!(timer);
@@ -277,7 +275,7 @@ impl Engine {
         match heard {
             Heard::Input(input) => {
                 // One that was closed has not broken.
-                if matches!(&input, Input::RenewalsEnded(id) if self.renewals.contains_key(id)) {
+                if matches!(&input, Input::RenewalsEnded(id, _) if self.renewals.contains_key(id)) {
                     self.recorder.renewals_broke();
                 }
                 self.feed(input);
@@ -443,31 +441,33 @@ impl Engine {
         self.renewals.insert(id, requests);
         let heard = self.heard.clone();
         tokio::spawn(async move {
+            let mut why = None;
             while let Some(reply) = replies.recv().await {
                 match reply {
                     Ok(renewed) => {
-                        if heard.send(Heard::Input(Input::Renewed(id, renewed))).is_err() {
+                        if heard.send(Heard::Input(Input::Renewed(id, renewed))).await.is_err() {
                             return;
                         }
                     }
                     Err(error) => {
                         tracing::debug!(%error, "a stream of renewals broke");
+                        why = Some(error);
                         break;
                     }
                 }
             }
-            let _ = heard.send(Heard::Input(Input::RenewalsEnded(id)));
+            let _ = heard.send(Heard::Input(Input::RenewalsEnded(id, why))).await;
         });
     }
 }
 
 /// Passes on what comes on a watch stream, and its end.
-fn report_watches(generation: u64, mut stream: WatchStream, heard: mpsc::UnboundedSender<Heard>) {
+fn report_watches(generation: u64, mut stream: WatchStream, heard: mpsc::Sender<Heard>) {
     tokio::spawn(async move {
         loop {
             let reply = stream.replies.recv().await;
             let is_over = !matches!(reply, Some(Ok(_)));
-            if heard.send(Heard::Watch((generation, reply))).is_err() || is_over {
+            if heard.send(Heard::Watch((generation, reply))).await.is_err() || is_over {
                 return;
             }
         }

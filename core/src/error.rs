@@ -2,7 +2,10 @@
 
 use std::{fmt, sync::Arc};
 
-use crate::store::{ErrorKind, StoreError};
+use crate::{
+    store::{ErrorKind, StoreError},
+    text,
+};
 
 /// The stable number of an error. Numbers and names are the same in every language and are never reused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -113,11 +116,14 @@ pub enum LostReason {
     ClientClosed = 4,
     /// The guard belongs to the parent process of a fork.
     Forked = 5,
+    /// etcd went back in time: it was restored from a backup, or lost its data.
+    StoreRestored = 6,
 }
 
 impl LostReason {
     /// Every reason, in the order of their numbers.
-    pub const ALL: [Self; 5] = [Self::Expired, Self::KeyDeleted, Self::LeaseRevoked, Self::ClientClosed, Self::Forked];
+    pub const ALL: [Self; 6] =
+        [Self::Expired, Self::KeyDeleted, Self::LeaseRevoked, Self::ClientClosed, Self::Forked, Self::StoreRestored];
 
     /// The number that crosses every language boundary.
     pub const fn number(self) -> i32 {
@@ -132,6 +138,7 @@ impl LostReason {
             Self::LeaseRevoked => "LEASE_REVOKED",
             Self::ClientClosed => "CLIENT_CLOSED",
             Self::Forked => "FORKED",
+            Self::StoreRestored => "STORE_RESTORED",
         }
     }
 
@@ -143,6 +150,7 @@ impl LostReason {
             Self::LeaseRevoked => "etcd ended its lease before its time",
             Self::ClientClosed => "the client was closed while it was held",
             Self::Forked => "it belongs to the parent of this forked process",
+            Self::StoreRestored => "etcd was restored from a backup or lost its data, so that tokens may repeat",
         }
     }
 }
@@ -170,13 +178,15 @@ pub type Result<T> = std::result::Result<T, Error>;
 impl Error {
     /// An error with `code` and a message for people.
     pub fn new(code: Code, message: impl Into<String>) -> Self {
-        Self { code, message: message.into(), reason: None, source: None }
+        // Names, keys and what servers say come into messages in many places: whatever they hold, no message forges a line.
+        Self { code, message: text::printable(&message.into()).into_owned(), reason: None, source: None }
     }
 
     /// The error of whoever uses a guard that was lost for `reason`.
     pub fn lost(name: &str, reason: LostReason) -> Self {
         let message = format!(
-            "the lock {name:?} was lost: {}; stop the work it protects, and let the fencing token refuse what is still on its way",
+            "the lock {} was lost: {}; stop the work it protects, and let the fencing token refuse what is still on its way",
+            text::quoted(name),
             reason.explanation()
         );
         Self { code: Code::Lost, message, reason: Some(reason), source: None }

@@ -24,6 +24,7 @@ use crate::{
     process::{self, Process},
     store::{CreateRevisionIs, Key, Keys, Op, OpReply, Range, ReplyBody, Request, Txn},
     terms::Ticket,
+    text,
 };
 
 /// A lock that is held. Whoever has the guard is the owner, not a thread or a task: it can be sent anywhere.
@@ -240,7 +241,8 @@ impl Guard {
     /// of the fencing token. Returns the revision of the write.
     ///
     /// # Errors
-    /// [`Code::Lost`] if the hold's key is gone: nothing was written. [`Code::DeadlineExceeded`] or [`Code::Unavailable`] if
+    /// [`Code::InvalidArgument`] if `key` stands below the name of the lock, where it would be taken for a contender: nothing was
+    /// sent. [`Code::Lost`] if the hold's key is gone: nothing was written. [`Code::DeadlineExceeded`] or [`Code::Unavailable`] if
     /// there was no answer: it may have been written. It is not repeated, because a repeated write could undo a later one.
     ///
     /// # Cancel safety
@@ -356,14 +358,14 @@ pub struct Committed {
 }
 
 impl GuardedTxn<'_> {
-    /// Writes `value` under `key`.
+    /// Writes `value` under `key`, which must not stand below the name of the lock.
     pub fn put(mut self, key: impl AsRef<[u8]>, value: impl AsRef<[u8]>) -> Self {
         let key = self.key(key);
         self.ops.push(Op::Put { key, value: value.as_ref().into(), lease: None });
         self
     }
 
-    /// Deletes `key`.
+    /// Deletes `key`, which must not stand below the name of the lock.
     pub fn delete(mut self, key: impl AsRef<[u8]>) -> Self {
         let key = self.key(key);
         self.ops.push(Op::Delete(Keys::one(key)));
@@ -380,6 +382,7 @@ impl GuardedTxn<'_> {
     /// Sends the transaction. Errors and cancel safety are those of [`Guard::put`].
     pub async fn commit(self) -> Result<Committed> {
         let guard = self.guard;
+        self.check_keys()?;
         guard.check_held()?;
         let Hold { key, token, .. } = &guard.hold;
         let is_empty = self.ops.is_empty();
@@ -412,6 +415,26 @@ impl GuardedTxn<'_> {
             }
         }
         Ok(committed)
+    }
+
+    /// A key below the lock's name would be a contender that no lease ever ends, and a deleted one somebody's place in the queue.
+    fn check_keys(&self) -> Result<()> {
+        let below = self.guard.client.in_namespace(format!("{}/", self.guard.name).as_bytes());
+        let written = self.ops.iter().filter_map(|op| match op {
+            Op::Put { key, .. } => Some(key),
+            Op::Delete(keys) => Some(&keys.key),
+            Op::Range(_) | Op::Txn(_) => None,
+        });
+        match written.into_iter().find(|key| key.as_bytes().starts_with(below.as_bytes())) {
+            None => Ok(()),
+            Some(key) => Err(Error::new(
+                Code::InvalidArgument,
+                format!(
+                    "the key {key} stands below the name of the lock {}, where keys are contenders; write it elsewhere",
+                    text::quoted(&self.guard.name)
+                ),
+            )),
+        }
     }
 
     fn key(&self, key: impl AsRef<[u8]>) -> Key {

@@ -58,8 +58,19 @@ pub struct Config {
     pub request_timeout: Duration,
     /// How many requests about keys are on their way at a time; see [`WINDOW`].
     pub window: usize,
-    /// Where lease ids and jitter come from. Different in every client.
+    /// Where jitter comes from. Different in every client.
     pub seed: u64,
+    /// Where the ids of leases come from.
+    pub lease_ids: LeaseIds,
+}
+
+/// Where the ids of leases come from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum LeaseIds {
+    /// Each from the operating system's randomness: whoever saw one cannot guess the next, and take it first.
+    System,
+    /// From the seed: for simulation and search, which repeat themselves.
+    Seeded,
 }
 
 /// What an acquire asks for.
@@ -98,8 +109,8 @@ pub enum Input {
     Reply(RpcId, Result<Reply, StoreError>),
     /// An acknowledgement on a stream of renewals.
     Renewed(StreamId, Renewed),
-    /// A stream of renewals ended, although nobody closed it.
-    RenewalsEnded(StreamId),
+    /// A stream of renewals ended, although nobody closed it; why, where that is known.
+    RenewalsEnded(StreamId, Option<StoreError>),
     /// Something came on the watch stream. When the whole stream breaks, each of its watches is told as cancelled.
     Watch(WatchReply),
     /// Time passed.
@@ -217,9 +228,7 @@ impl Hub {
             Input::Close => self.close(now, out),
             Input::Reply(rpc, result) => self.on_reply(now, rpc, result, out),
             Input::Renewed(stream, renewed) => self.on_renewed(now, stream, renewed.ttl, out),
-            Input::RenewalsEnded(stream) => self.with_session(now, stream.session, out, |session, effects| {
-                session.on_broken(now, stream.number, effects);
-            }),
+            Input::RenewalsEnded(stream, error) => self.on_renewals_ended(now, stream, error, out),
             Input::Watch(reply) => self.on_watch(now, reply, out),
             Input::Wake => {}
         }
@@ -269,6 +278,16 @@ impl Hub {
     /// The leases of all sessions.
     pub fn leases(&self) -> impl Iterator<Item = LeaseId> {
         self.sessions.leases()
+    }
+
+    /// An id for a lease: positive, and never 0, which means "choose one" to etcd.
+    fn lease_id(&mut self) -> LeaseId {
+        let random = match self.config.lease_ids {
+            // A system that gives none any more, which has never been seen, leaves the seed that it gave.
+            LeaseIds::System => getrandom::u64().unwrap_or_else(|_| self.random()),
+            LeaseIds::Seeded => self.random(),
+        };
+        LeaseId(i64::try_from(random >> 1).unwrap_or(i64::MAX).max(1))
     }
 
     /// The next number of a series that is different in every client (SplitMix64, Steele, Lea and Flood, 2014).

@@ -104,6 +104,7 @@ mod lock;
 mod metrics;
 mod options;
 mod states;
+mod text;
 mod watch;
 
 #[doc(hidden)]

@@ -8,6 +8,7 @@ use crate::{
         Store,
         etcd::{EtcdConfig, TlsConfig},
     },
+    text,
 };
 
 /// The shortest TTL: below it, etcd itself grants longer ones.
@@ -41,6 +42,8 @@ pub struct ClientOptions {
     pub(crate) namespace: String,
     pub(crate) identity: Option<String>,
     login: Option<(String, String)>,
+    plaintext_password: bool,
+    pub(crate) in_order: bool,
     ca_file: Option<PathBuf>,
     cert_file: Option<PathBuf>,
     key_file: Option<PathBuf>,
@@ -64,10 +67,10 @@ pub(crate) enum Target {
 impl ClientOptions {
     /// Options with the endpoints of `url` and defaults for the rest.
     ///
-    /// `url` is one endpoint or several, separated by commas: `http://host:port`, `https://host:port`, or `host:port`. The
-    /// same options as below can follow behind a question mark, durations with their unit:
-    /// `https://a:2379,https://b:2379?ttl=10s&namespace=/shop&ca_file=ca.pem` (`ttl`, `namespace`, `identity`, `ca_file`,
-    /// `cert_file`, `key_file`, `connect_timeout`, `request_timeout`; user and password are not for URLs).
+    /// `url` is one endpoint or several, separated by commas: `http://host:port`, `https://host:port`, or `host:port`. Each client
+    /// begins with one picked at random, stays with it while it is well, and goes on in their order where it is not. The same options as below can follow behind a question mark, durations with their unit:
+    /// `https://a:2379,https://b:2379?ttl=10s&namespace=/shop&ca_file=ca.pem` (`ttl`, `namespace`, `identity`,
+    /// `plaintext_password`, `ca_file`, `cert_file`, `key_file`, `connect_timeout`, `request_timeout`; user and password are not for URLs).
     ///
     /// `memory://name` is a store inside this process, for the unit tests of programs that lock: shared by all clients of
     /// this process that use the same name. **It locks nothing beyond this process.**
@@ -80,6 +83,8 @@ impl ClientOptions {
             namespace: String::new(),
             identity: None,
             login: None,
+            plaintext_password: false,
+            in_order: false,
             ca_file: None,
             cert_file: None,
             key_file: None,
@@ -120,9 +125,17 @@ impl ClientOptions {
         self
     }
 
-    /// User and password, where etcd asks for them.
+    /// User and password, where etcd asks for them. Over plain `http://` to another machine they are refused: see
+    /// [`ClientOptions::plaintext_password`].
     pub fn user(mut self, user: impl Into<String>, password: impl Into<String>) -> Self {
         self.login = Some((user.into(), password.into()));
+        self
+    }
+
+    /// Whether the password may travel over plain `http://` to other machines, where everybody on the way can read it; default
+    /// `false`. To this machine itself (`localhost`, `127.0.0.0/8`, `::1`) it always may, and over `https://` nobody can.
+    pub fn plaintext_password(mut self, allowed: bool) -> Self {
+        self.plaintext_password = allowed;
         self
     }
 
@@ -158,6 +171,13 @@ impl ClientOptions {
         self
     }
 
+    /// Begins with the first endpoint instead of a random one: for tests that must know where a client is.
+    #[doc(hidden)]
+    pub fn in_order(mut self) -> Self {
+        self.in_order = true;
+        self
+    }
+
     /// One `name=value` of a URL.
     fn set(&mut self, pair: &str) -> Result<()> {
         let (name, value) = pair.split_once('=').unwrap_or((pair, ""));
@@ -174,6 +194,11 @@ impl ClientOptions {
             "request_timeout" => self.request_timeout = duration()?,
             "namespace" => self.namespace = value.to_owned(),
             "identity" => self.identity = Some(value.to_owned()),
+            "plaintext_password" => {
+                self.plaintext_password = value.parse().map_err(|_| {
+                    invalid(format!("the option {name} of the URL must be true or false, not {}", text::quoted(value)))
+                })?;
+            }
             "ca_file" => self.ca_file = Some(value.into()),
             "cert_file" => self.cert_file = Some(value.into()),
             "key_file" => self.key_file = Some(value.into()),
@@ -184,8 +209,8 @@ impl ClientOptions {
             }
             _ => {
                 return Err(invalid(format!(
-                    "the URL has an unknown option {name:?}; known are ttl, namespace, identity, ca_file, cert_file, key_file, \
-                     connect_timeout and request_timeout"
+                    "the URL has an unknown option {name:?}; known are ttl, namespace, identity, plaintext_password, ca_file, \
+                     cert_file, key_file, connect_timeout and request_timeout"
                 )));
             }
         }
@@ -247,6 +272,7 @@ impl ClientOptions {
             endpoints,
             tls: has_tls.then_some(TlsConfig { ca, identity, domain_name: None }),
             login: self.login.clone(),
+            plaintext_password: self.plaintext_password,
             connect_timeout: self.connect_timeout,
         })
     }
@@ -260,6 +286,7 @@ impl fmt::Debug for ClientOptions {
             .field("namespace", &self.namespace)
             .field("identity", &self.identity)
             .field("user", &self.login.as_ref().map(|(user, _)| user))
+            .field("plaintext_password", &self.plaintext_password)
             .field("ca_file", &self.ca_file)
             .field("cert_file", &self.cert_file)
             .field("key_file", &self.key_file)
@@ -330,6 +357,9 @@ mod tests {
             ClientOptions::new("http://a:1, http://b:2?ttl=2500ms&namespace=/x&request_timeout=7s").check().unwrap();
         assert_eq!((options.ttl, options.namespace.as_str()), (Duration::from_secs(3), "/x"));
         assert_eq!(options.request_timeout, Duration::from_secs(7));
+        assert!(!options.plaintext_password);
+        let (options, _) = ClientOptions::new("http://a:1?plaintext_password=true").user("u", "p").check().unwrap();
+        assert!(options.plaintext_password);
         let Target::Etcd(config) = target else { panic!("an etcd") };
         assert_eq!(config.endpoints, ["http://a:1", "http://b:2"]);
         assert!(
@@ -341,6 +371,7 @@ mod tests {
     fn what_is_wrong_is_named_and_secrets_are_not() {
         assert!(refused(ClientOptions::new("http://a:1?tll=5s")).contains("tll"));
         assert!(refused(ClientOptions::new("http://a:1?ttl=soon")).contains("duration"));
+        assert!(refused(ClientOptions::new("http://a:1?plaintext_password=yes")).contains("true or false"));
         assert!(refused(ClientOptions::new("")).contains("no endpoint"));
         assert!(refused(ClientOptions::new("memory://")).contains("name"));
         assert!(refused(ClientOptions::new("http://a:1").ca_file("/no/such/ca.pem")).contains("/no/such/ca.pem"));

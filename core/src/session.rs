@@ -7,9 +7,10 @@
 //! ```text
 //!             grant answered                 renewal overdue
 //!  Granting ------------------> Live (Ok) <=================> Live (Suspect)
-//!     |  lease exists already      ^  ack                         |
-//!     +-------> Confirming --------+                              | deadline passed, or ack says "no such lease"
-//!     |             ack                                           v
+//!   ^ |  lease exists, and we    ^  ack with our TTL              |
+//!   | |  may have made it        |                                | deadline passed, or ack says "no such lease"
+//!   | +-------> Confirming ------+                                |
+//!   +---------------+ any other TTL: another id                   v
 //!     +--------------------------------------------------------> Ended(reason)
 //! ```
 
@@ -45,6 +46,8 @@ pub enum Health {
 pub enum Effect {
     /// Grant the lease. Answer with [`Session::on_grant`].
     Grant,
+    /// A lease of this id exists, and it is not ours: choose another id with [`Session::choose`].
+    LeaseTaken,
     /// Open a stream of renewals; `hedge` counts the ones opened before it for the same renewal.
     Open {
         /// Number of the stream within this session.
@@ -164,6 +167,11 @@ impl Session {
         }
     }
 
+    /// Whether an attempt to grant the lease is of unknown fate: one that exists may be ours then.
+    pub fn may_have_been_granted(&self) -> bool {
+        self.ambiguous
+    }
+
     /// Until when a hold of this session can be trusted. Before the lease is granted, nothing can.
     pub fn deadline(&self) -> Moment {
         let renewed = if self.phase == Phase::Live { self.renewed_until } else { Moment::default() };
@@ -227,20 +235,41 @@ impl Session {
                 self.acknowledge(now, sent, ttl, out);
             }
             // An earlier grant of ours was applied, nobody knows when: the answer to a renewal tells how long it lives.
-            Err(error) if error.kind == ErrorKind::LeaseExists => {
+            Err(error) if error.kind == ErrorKind::LeaseExists && self.ambiguous => {
                 self.phase = Phase::Confirming;
                 self.send_renewal(now, out);
             }
+            Err(error) if error.kind == ErrorKind::LeaseExists => self.begin_anew(now, attempt, out),
             Err(error) => {
                 self.ambiguous |= error.ambiguous;
-                let pause = GRANT_BACKOFF.pause(attempt, self.salt());
-                self.phase = Phase::Granting { sent: None, retry_at: Some(now + pause), attempt: attempt + 1 };
+                self.grant_later(now, attempt);
                 if !error.is_transient() {
                     return Err(error);
                 }
             }
         }
         Ok(())
+    }
+
+    /// The lease is somebody else's.
+    fn begin_anew(&mut self, now: Moment, attempt: u32, out: &mut Vec<Effect>) {
+        for stream in self.streams.drain(..) {
+            out.push(Effect::Close(stream.number));
+        }
+        self.hedges = None;
+        self.ambiguous = false;
+        self.grant_later(now, attempt);
+        out.push(Effect::LeaseTaken);
+    }
+
+    fn grant_later(&mut self, now: Moment, attempt: u32) {
+        let pause = GRANT_BACKOFF.pause(attempt, self.salt());
+        self.phase = Phase::Granting { sent: None, retry_at: Some(now + pause), attempt: attempt + 1 };
+    }
+
+    /// The answer to [`Effect::LeaseTaken`]: the id to ask for next.
+    pub fn choose(&mut self, lease: LeaseId) {
+        self.lease = lease;
     }
 
     /// The next acknowledgement on `stream`: the lease's TTL in seconds, 0 or less if it is gone.
@@ -253,6 +282,11 @@ impl Session {
         }
         if ttl <= 0 {
             self.end(LostReason::LeaseRevoked, out);
+            return;
+        }
+        // A lease that existed when we asked for it is ours only if it is what we asked for.
+        if self.phase == Phase::Confirming && u64::try_from(ttl) != Ok(self.ttl.as_secs()) {
+            self.begin_anew(now, 1, out);
             return;
         }
         self.phase = Phase::Live;
@@ -381,6 +415,60 @@ impl Session {
         if self.health != health {
             self.health = health;
             out.push(Effect::Health(health));
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const TTL: Duration = Duration::from_secs(5);
+
+    fn at(millis: u64) -> Moment {
+        Moment::default() + Duration::from_millis(millis)
+    }
+
+    fn exists() -> Result<i64, StoreError> {
+        Err(StoreError::refused(ErrorKind::LeaseExists, "lease already exists"))
+    }
+
+    /// A session whose lease exists, after `attempts` that got no answer.
+    fn finds_its_lease(attempts: u64) -> (Session, Vec<Effect>) {
+        let mut out = Vec::new();
+        let mut session = Session::start(at(0), LeaseId(7), TTL, &mut out);
+        for attempt in 1..=attempts {
+            let unknown = StoreError::ambiguous(ErrorKind::Timeout, "no answer");
+            session.on_grant(at(attempt * 1000), Err(unknown), &mut out).unwrap();
+            session.tick(at(attempt * 1000 + 900), &mut out);
+        }
+        out.clear();
+        session.on_grant(at(9000), exists(), &mut out).unwrap();
+        (session, out)
+    }
+
+    #[test]
+    fn a_lease_that_exists_before_any_attempt_may_have_made_it_is_somebody_elses() {
+        let (mut session, mut out) = finds_its_lease(0);
+        assert_eq!(out, [Effect::LeaseTaken]);
+        assert!(!session.may_exist(), "nobody revokes what is not ours");
+        session.choose(LeaseId(8));
+        session.tick(at(9999), &mut out);
+        assert_eq!(out[1..], [Effect::Grant]);
+        session.on_grant(at(10_000), Ok(5), &mut out).unwrap();
+        assert!(session.is_live());
+        assert_eq!(session.lease(), LeaseId(8));
+    }
+
+    #[test]
+    fn a_lease_that_may_be_ours_is_so_with_our_ttl_only() {
+        for (ttl, ours) in [(5, true), (4, false), (6, false), (i64::MAX, false)] {
+            let (mut session, mut out) = finds_its_lease(1);
+            let [Effect::Open { stream, .. }, Effect::Renew(_)] = out[..] else { panic!("it asks: {out:?}") };
+            session.on_renewed(at(9010), stream, ttl, &mut out);
+            assert_eq!(session.is_live(), ours, "TTL {ttl}");
+            assert_eq!(out.contains(&Effect::LeaseTaken), !ours, "TTL {ttl}");
+            assert_eq!(out.contains(&Effect::Close(stream)), !ours, "TTL {ttl}");
         }
     }
 }

@@ -10,6 +10,8 @@ use std::{fmt, future::Future, pin::Pin, sync::Arc, time::Duration};
 
 use tokio::sync::mpsc;
 
+use crate::text;
+
 /// A key in etcd: any bytes, compared byte by byte. Cheap to clone.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Key(Arc<[u8]>);
@@ -20,7 +22,7 @@ impl Key {
         &self.0
     }
 
-    /// The key for people: what is not UTF-8 in it is replaced.
+    /// The key as text: what is not UTF-8 in it is replaced. For messages there is [`Display`](fmt::Display).
     pub fn to_text(&self) -> String {
         String::from_utf8_lossy(&self.0).into_owned()
     }
@@ -48,13 +50,14 @@ impl<T: AsRef<[u8]>> From<T> for Key {
 
 impl fmt::Debug for Key {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{:?}", self.to_text())
+        write!(f, "\"{self}\"")
     }
 }
 
 impl fmt::Display for Key {
+    /// The beginning of the key, escaped: anybody may have written it.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.to_text())
+        f.write_str(&text::excerpt(&String::from_utf8_lossy(&self.0)))
     }
 }
 
@@ -230,8 +233,11 @@ pub struct TxnReply {
 /// The answer to a [`Request`].
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Reply {
-    /// The store's revision when it answered; for a write, the revision of that write.
+    /// The store's revision when it answered; for a write, the revision of that write. Positive.
     pub revision: i64,
+    /// Which cluster answered; 0 where that is not told. Another id is another history, the same id does not prove the same one: a
+    /// cluster restored with the same token and addresses has the same.
+    pub cluster: u64,
     /// What was asked for.
     pub body: ReplyBody,
 }
@@ -300,12 +306,12 @@ pub struct StoreError {
 impl StoreError {
     /// A failure after which the request surely has no effect.
     pub fn refused(kind: ErrorKind, message: impl Into<String>) -> Self {
-        Self { kind, ambiguous: false, message: message.into() }
+        Self { kind, ambiguous: false, message: text::printable(&message.into()).into_owned() }
     }
 
     /// A failure after which nobody knows whether the request had, or will have, an effect.
     pub fn ambiguous(kind: ErrorKind, message: impl Into<String>) -> Self {
-        Self { kind, ambiguous: true, message: message.into() }
+        Self { kind, ambiguous: true, message: text::printable(&message.into()).into_owned() }
     }
 
     /// Whether the same request may be answered if it is sent again.
@@ -325,6 +331,9 @@ impl std::error::Error for StoreError {}
 /// A boxed future that a store returns.
 pub type StoreFuture<T> = Pin<Box<dyn Future<Output = Result<T, StoreError>> + Send>>;
 
+/// Messages of a stream that wait to be read.
+pub(crate) const STREAM_BACKLOG: usize = 64;
+
 /// The acknowledgement of one renewal.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Renewed {
@@ -339,8 +348,9 @@ pub struct Renewed {
 pub struct RenewalStream {
     /// Renewals to send. Dropping it ends the stream.
     pub requests: mpsc::UnboundedSender<LeaseId>,
-    /// Their acknowledgements. Closed without an error when the stream ended in an orderly way.
-    pub replies: mpsc::UnboundedReceiver<Result<Renewed, StoreError>>,
+    /// Their acknowledgements. Closed without an error when the stream ended in an orderly way. Bounded: who does not read makes
+    /// the server wait.
+    pub replies: mpsc::Receiver<Result<Renewed, StoreError>>,
 }
 
 /// Tells the watches of one stream apart. Chosen by us, positive, never reused within a stream.
@@ -412,8 +422,8 @@ pub enum WatchReply {
 pub struct WatchStream {
     /// Watches to create and to cancel. Dropping it ends the stream.
     pub requests: mpsc::UnboundedSender<WatchRequest>,
-    /// What happens to them.
-    pub replies: mpsc::UnboundedReceiver<Result<WatchReply, StoreError>>,
+    /// What happens to them. Bounded, as there.
+    pub replies: mpsc::Receiver<Result<WatchReply, StoreError>>,
 }
 
 /// An etcd, real or not. Must be used inside a tokio runtime; opens nothing before the first call.

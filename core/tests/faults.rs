@@ -74,7 +74,7 @@ async fn a_lock_outlives_a_leader_that_is_frozen_for_longer_than_its_ttl() {
     let clients = [leader, (leader + 1) % 3].map(|member| {
         let mut endpoints = cluster.endpoints();
         endpoints.rotate_left(member);
-        ClientOptions::from_endpoints(endpoints).ttl(Duration::from_secs(5)).build().unwrap()
+        ClientOptions::from_endpoints(endpoints).in_order().ttl(Duration::from_secs(5)).build().unwrap()
     });
     let mut guards = Vec::new();
     for (number, client) in clients.iter().enumerate() {

@@ -26,6 +26,9 @@ pub struct lh_client_opts {
     pub user: *const c_char,
     /// See `user`.
     pub password: *const c_char,
+    /// Not 0: the password may go over plain http:// to other machines, where everybody on the way can read it. To this
+    /// machine itself, and over https://, it always may.
+    pub plaintext_password: i32,
     /// A file (PEM) with the certificates of the authorities that may have signed etcd's; default: those that this machine
     /// trusts.
     pub ca_file: *const c_char,
@@ -84,6 +87,7 @@ impl lh_client_opts {
             identity: text(self.identity, "identity")?,
             user: text(self.user, "user")?,
             password: text(self.password, "password")?,
+            plaintext_password: (self.plaintext_password != 0).then_some(true),
             ca_file: text(self.ca_file, "ca_file")?,
             cert_file: text(self.cert_file, "cert_file")?,
             key_file: text(self.key_file, "key_file")?,

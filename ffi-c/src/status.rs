@@ -60,6 +60,8 @@ pub enum lh_reason {
     LH_LOST_CLIENT_CLOSED = 4,
     /// The guard belongs to the parent of this forked process.
     LH_LOST_FORKED = 5,
+    /// etcd went back in time: it was restored from a backup, or lost its data.
+    LH_LOST_STORE_RESTORED = 6,
 }
 
 /// How a client's session feels. It can be trusted while it is OK or SUSPECT.

@@ -134,6 +134,14 @@ static void options_that_are_wrong(void) {
     opts.password = "secret";
     BAD(lh_client_open(MEMORY, &opts, &client, &error));
     CHECK(!strstr(error.message, "secret"));
+    opts.user = "root";
+    BAD(lh_client_open("http://192.0.2.1:1", &opts, &client, &error)); /* readable on the way */
+    CHECK(strstr(error.message, "plaintext_password") && !strstr(error.message, "secret"));
+    opts.plaintext_password = 1;
+    CHECK(lh_client_open("http://192.0.2.1:1", &opts, &client, &error) == LH_OK);
+    CHECK(lh_close(client, &error) == LH_OK);
+    opts.plaintext_password = 0;
+    opts.user = NULL;
     opts.password = NULL;
     opts.identity = "\xff\xfe";
     BAD(lh_client_open(MEMORY, &opts, &client, &error));

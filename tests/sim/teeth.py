@@ -34,7 +34,7 @@ BUILDING = COPY / "building"
 # What the copy keeps of the core: everything without I/O, and the store that needs none.
 MACHINES = [
     "backoff.rs", "cleaner.rs", "clock.rs", "error.rs", "hub", "hub.rs", "process.rs", "queue", "queue.rs", "session.rs",
-    "store.rs", "store/memory", "store/memory.rs", "terms.rs",
+    "store.rs", "store/memory", "store/memory.rs", "terms.rs", "text.rs",
 ]  # fmt: skip
 HEADER = re.compile(r"^(rule|found-as|found-by): *(.*)$")
 BROKEN = re.compile(r"BROKEN ([a-z-]+): (.*)")
@@ -51,6 +51,7 @@ pub mod queue;
 pub mod session;
 pub mod store;
 pub mod terms;
+mod text;
 pub use error::{Code, Error, LostReason, Result};
 """
 

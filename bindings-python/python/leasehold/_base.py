@@ -28,6 +28,7 @@ class ClientBase:
         identity: str | None = None,
         user: str | None = None,
         password: str | None = None,
+        plaintext_password: bool | None = None,
         ca_file: str | os.PathLike[str] | None = None,
         cert_file: str | os.PathLike[str] | None = None,
         key_file: str | os.PathLike[str] | None = None,
@@ -45,6 +46,8 @@ class ClientBase:
             identity: Shown to whoever looks at the queue; default `<host>:<pid>`.
             user: Where etcd asks for one.
             password: The user's.
+            plaintext_password: Whether the password may go over plain `http://` to other machines, where everybody on the way
+                can read it; default no. To this machine itself, and over `https://`, it always may.
             ca_file: Authorities to trust (PEM); default: those that the machine trusts.
             cert_file: Our own certificate (PEM), where etcd asks for one.
             key_file: Its key (PEM).
@@ -65,6 +68,7 @@ class ClientBase:
             identity=identity,
             user=user,
             password=password,
+            plaintext_password=plaintext_password,
             ca_file=_path(ca_file),
             cert_file=_path(cert_file),
             key_file=_path(key_file),

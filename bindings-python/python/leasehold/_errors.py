@@ -40,6 +40,8 @@ class LostReason(enum.IntEnum):
     """The client was closed while the lock was held."""
     FORKED = 5
     """The guard belongs to the parent process of a fork."""
+    STORE_RESTORED = 6
+    """etcd went back in time: it was restored from a backup, or lost its data."""
 
 
 class LeaseholdError(Exception):

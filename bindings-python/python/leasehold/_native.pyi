@@ -58,6 +58,7 @@ class Client:
         identity: str | None,
         user: str | None,
         password: str | None,
+        plaintext_password: bool | None,
         ca_file: str | None,
         cert_file: str | None,
         key_file: str | None,

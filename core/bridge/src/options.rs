@@ -19,6 +19,8 @@ pub struct HostOptions {
     pub user: Option<String>,
     /// The user's; empty if a user has none.
     pub password: Option<String>,
+    /// [`ClientOptions::plaintext_password`].
+    pub plaintext_password: Option<bool>,
     /// [`ClientOptions::ca_file`].
     pub ca_file: Option<String>,
     /// [`ClientOptions::cert_file`].
@@ -47,6 +49,7 @@ impl TryFrom<HostOptions> for ClientOptions {
         options = with(options, host.namespace, Self::namespace);
         options = with(options, host.identity, Self::identity);
         options = with(options, login, |options, (user, password)| options.user(user, password));
+        options = with(options, host.plaintext_password, Self::plaintext_password);
         options = with(options, host.ca_file, Self::ca_file);
         options = with(options, host.cert_file, Self::cert_file);
         options = with(options, host.key_file, Self::key_file);

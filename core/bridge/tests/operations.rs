@@ -373,6 +373,8 @@ fn options_of_hosts_are_those_of_the_core() {
     };
     let by_hand = ClientOptions::new("").ca_file("ca").cert_file("cert").key_file("key");
     assert_eq!(text(files.try_into().unwrap()), text(by_hand));
+    let open = HostOptions { plaintext_password: Some(true), ..HostOptions::default() };
+    assert_eq!(text(open.try_into().unwrap()), text(ClientOptions::new("").plaintext_password(true)));
     let refused = ClientOptions::try_from(HostOptions { user: None, password: Some("secret".into()), ..host });
     let error = refused.expect_err("a password needs a user");
     assert_eq!(error.code(), Code::InvalidArgument);

@@ -22,7 +22,8 @@ use crate::{
 /// What a reply is the answer to.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(super) enum Asked {
-    Grant(SessionId, LeaseId),
+    /// Whether it repeats a grant of unknown fate comes with it.
+    Grant(SessionId, LeaseId, bool),
     Join(QueueId, PlaceId),
     Delete(QueueId, Vec<PlaceId>),
     Read(QueueId),
@@ -179,7 +180,7 @@ impl Hub {
             self.calls.heard_at = now;
         }
         match asked {
-            Asked::Grant(session, lease) => self.on_grant(now, (session, lease), result, out),
+            Asked::Grant(session, lease, is_repeated) => self.on_grant(now, (session, lease, is_repeated), result, out),
             Asked::Join(queue, place) => self.with_queue(now, queue, QueueInput::Joined(place, result), out),
             Asked::Delete(queue, places) => self.with_queue(now, queue, QueueInput::Deleted(places, result), out),
             Asked::Read(queue) => self.with_queue(now, queue, QueueInput::Read(result), out),

@@ -5,7 +5,7 @@ use std::{
     time::Duration,
 };
 
-use super::{Action, Asked, Hub, RpcId, StreamId};
+use super::{Action, Asked, Hub, RpcId, StreamId, callers::Caller};
 use crate::{
     clock::Moment,
     error::{Code, Error, LostReason},
@@ -40,6 +40,8 @@ struct Tenancy {
     taints: Taints,
     /// Since when nobody uses it.
     idle_since: Option<Moment>,
+    /// Whether it was told that etcd refuses its renewals.
+    is_refused: bool,
     alarm: Option<Moment>,
 }
 
@@ -123,7 +125,7 @@ impl Sessions {
 impl Hub {
     /// Finds or starts the session that `ticket` asked for, and lets it into its queues as soon as the lease is there.
     pub(super) fn seat(&mut self, now: Moment, ticket: Ticket, out: &mut Vec<Action>) {
-        let Some((ttl, renew)) = self.callers.get(&ticket).map(super::callers::Caller::seat_wanted) else { return };
+        let Some((ttl, renew)) = self.callers.get(&ticket).map(Caller::seat_wanted) else { return };
         let known = if renew { self.sessions.shared.get(&ttl).copied() } else { None };
         let id = known.unwrap_or_else(|| self.start_session(now, ttl, renew, out));
         if let Some(caller) = self.callers.get_mut(&ticket) {
@@ -164,8 +166,7 @@ impl Hub {
 
     fn start_session(&mut self, now: Moment, ttl: Duration, renew: bool, out: &mut Vec<Action>) -> SessionId {
         let id = SessionId(self.next_id());
-        // Positive, and never 0: to etcd, 0 means "choose one".
-        let lease = LeaseId(i64::try_from(self.random() >> 1).unwrap_or(i64::MAX).max(1));
+        let lease = self.lease_id();
         let mut effects = Vec::new();
         let tenancy = Tenancy {
             session: Session::start(now, lease, ttl, &mut effects),
@@ -179,6 +180,7 @@ impl Hub {
             taints: Taints::none(),
             idle_since: None,
             alarm: None,
+            is_refused: false,
         };
         self.sessions.all.insert(id, Box::new(tenancy));
         self.sessions.leases.insert(lease, id);
@@ -212,7 +214,17 @@ impl Hub {
                 Effect::Grant => {
                     let ttl = i64::try_from(tenancy.session.ttl().as_secs()).unwrap_or(i64::MAX);
                     let request = Request::LeaseGrant { lease, ttl };
-                    self.call(Asked::Grant(id, lease), request, self.config.call_timeout, out);
+                    let is_repeated = tenancy.session.may_have_been_granted();
+                    self.call(Asked::Grant(id, lease, is_repeated), request, self.config.call_timeout, out);
+                }
+                Effect::LeaseTaken => {
+                    tracing::warn!(%lease, "the id chosen for a lease is somebody else's; choosing another one");
+                    let chosen = self.lease_id();
+                    self.sessions.leases.remove(&lease);
+                    self.sessions.leases.insert(chosen, id);
+                    if let Some(tenancy) = self.sessions.all.get_mut(&id) {
+                        tenancy.session.choose(chosen);
+                    }
                 }
                 Effect::Open { stream: number, hedge } => out.push(Action::OpenRenewals(stream(number), hedge)),
                 Effect::Renew(number) => out.push(Action::Renew(stream(number), lease)),
@@ -252,7 +264,7 @@ impl Hub {
     pub(super) fn on_grant(
         &mut self,
         now: Moment,
-        (id, lease): (SessionId, LeaseId),
+        (id, lease, is_repeated): (SessionId, LeaseId, bool),
         result: Result<Reply, StoreError>,
         out: &mut Vec<Action>,
     ) {
@@ -262,7 +274,8 @@ impl Hub {
         });
         let Some(tenancy) = self.sessions.all.get(&id) else {
             // Nobody wants it any more; now that its fate is settled, it can be revoked.
-            if answer.as_ref().map_or_else(|error| error.ambiguous || error.kind == ErrorKind::LeaseExists, |_| true) {
+            let is_ours = |error: &StoreError| error.ambiguous || (is_repeated && error.kind == ErrorKind::LeaseExists);
+            if answer.as_ref().map_or_else(is_ours, |_| true) {
                 self.revoke(now, lease, out);
             }
             return;
@@ -286,6 +299,37 @@ impl Hub {
                 self.cancel(now, ticket, seen.clone(), out);
             }
         }
+    }
+
+    /// A stream of renewals broke. Where etcd refuses the renewals, which no other stream will cure, that is told once; the session is
+    /// replaced if nobody holds with it, and otherwise goes on trying until its deadline.
+    pub(super) fn on_renewals_ended(
+        &mut self,
+        now: Moment,
+        stream: StreamId,
+        error: Option<StoreError>,
+        out: &mut Vec<Action>,
+    ) {
+        let is_refused = |error: &StoreError| error.kind == ErrorKind::PermissionDenied;
+        let id = stream.session;
+        if let Some(error) = error.filter(is_refused)
+            && let Some(tenancy) = self.sessions.all.get_mut(&id)
+        {
+            let is_held = tenancy.callers.iter().any(|ticket| self.callers.get(ticket).is_some_and(Caller::is_holding));
+            if !std::mem::replace(&mut tenancy.is_refused, true) {
+                tracing::warn!(
+                    code = "PERMISSION_DENIED",
+                    lease = %tenancy.session.lease(),
+                    %error,
+                    "etcd refuses to renew a lease: the user must be allowed to write every key that is attached to it"
+                );
+            }
+            if !is_held {
+                self.end_session(now, id, LostReason::LeaseRevoked, out);
+                return;
+            }
+        }
+        self.with_session(now, id, out, |session, effects| session.on_broken(now, stream.number, effects));
     }
 
     /// A renewal was acknowledged: extensions are answered, and callers that were short of time hold.

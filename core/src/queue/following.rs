@@ -42,7 +42,7 @@ impl Queue {
     }
 
     pub(super) fn on_read(&mut self, now: Moment, result: Result<Reply, StoreError>, out: &mut Vec<Effect>) {
-        let Ok(Reply { revision, body: ReplyBody::Range(range) }) = result else {
+        let Ok(Reply { revision, body: ReplyBody::Range(range), .. }) = result else {
             self.view.on_snapshot_failed();
             self.watching.recheck_soon(now);
             return;

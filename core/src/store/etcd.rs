@@ -27,10 +27,7 @@ use std::{
     time::Duration,
 };
 
-use etcd_client::proto::{
-    PbLeaseGrantRequest, PbLeaseGrantResponse, PbLeaseRevokeRequest, PbLeaseRevokeResponse, PbLeaseTimeToLiveRequest,
-    PbLeaseTimeToLiveResponse, PbRangeResponse, PbTxnResponse,
-};
+use etcd_client::proto::{PbLeaseGrantRequest, PbLeaseRevokeRequest, PbLeaseRevokeResponse, PbLeaseTimeToLiveRequest};
 use tokio::time::Instant;
 
 use self::{cluster::Cluster, errors::Phase, member::Call};
@@ -83,36 +80,37 @@ impl Store for EtcdStore {
 async fn call(cluster: &Arc<Cluster>, request: Request, deadline: Instant) -> std::result::Result<Reply, StoreError> {
     let reads = |path| Call { path, effect: Phase::Read, deadline };
     let writes = |path| Call { path, effect: Phase::Write, deadline };
-    let (header, body) = match request {
+    match request {
         Request::Txn(txn) => {
             let path = "/etcdserverpb.KV/Txn";
             let call = if convert::only_reads(&txn) { reads(path) } else { writes(path) };
-            let reply: PbTxnResponse = cluster.call(call, || convert::txn(&txn)).await?;
-            (reply.header, ReplyBody::Txn(convert::txn_reply(reply)?))
+            cluster.call(call, || convert::txn(&txn), |reply| convert::txn_reply(reply, &txn)).await
         }
         Request::Range(range) => {
-            let reply: PbRangeResponse =
-                cluster.call(reads("/etcdserverpb.KV/Range"), || convert::range(&range)).await?;
-            (reply.header, ReplyBody::Range(convert::range_reply(reply)))
+            let call = reads("/etcdserverpb.KV/Range");
+            cluster.call(call, || convert::range(&range), |reply| convert::range_reply(reply, &range)).await
         }
         Request::LeaseGrant { lease, ttl } => {
             let message = || PbLeaseGrantRequest { id: lease.0, ttl };
-            let reply: PbLeaseGrantResponse = cluster.call(writes("/etcdserverpb.Lease/LeaseGrant"), message).await?;
-            (reply.header, ReplyBody::LeaseGrant { ttl: reply.ttl })
+            let call = writes("/etcdserverpb.Lease/LeaseGrant");
+            cluster.call(call, message, |reply| convert::grant_reply(reply, lease)).await
         }
         Request::LeaseRevoke { lease } => {
             let message = || PbLeaseRevokeRequest { id: lease.0 };
-            let reply: PbLeaseRevokeResponse = cluster.call(writes("/etcdserverpb.Lease/LeaseRevoke"), message).await?;
-            (reply.header, ReplyBody::LeaseRevoke)
+            let call = writes("/etcdserverpb.Lease/LeaseRevoke");
+            cluster
+                .call(call, message, |reply: PbLeaseRevokeResponse| {
+                    let (revision, cluster) = convert::header(reply.header)?;
+                    Ok(Reply { revision, cluster, body: ReplyBody::LeaseRevoke })
+                })
+                .await
         }
         Request::LeaseTimeToLive { lease } => {
             let message = || PbLeaseTimeToLiveRequest { id: lease.0, keys: true };
-            let reply: PbLeaseTimeToLiveResponse =
-                cluster.call(reads("/etcdserverpb.Lease/LeaseTimeToLive"), message).await?;
-            (reply.header, convert::time_to_live_reply(reply))
+            let call = reads("/etcdserverpb.Lease/LeaseTimeToLive");
+            cluster.call(call, message, |reply| convert::time_to_live_reply(reply, lease)).await
         }
-    };
-    Ok(Reply { revision: convert::revision(header), body })
+    }
 }
 
 /// Locks a mutex that guards plain values. They are whole between any two statements, so a panic elsewhere did not break them.

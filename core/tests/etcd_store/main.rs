@@ -17,7 +17,7 @@ use leasehold::store::{
     etcd::{EtcdConfig, EtcdStore},
 };
 use leasehold_etcd::{Builder, Cluster, Error};
-use tokio::{sync::mpsc::UnboundedReceiver, time::timeout};
+use tokio::{sync::mpsc::Receiver, time::timeout};
 
 /// The time limit of a call that is expected to be answered.
 const LIMIT: Duration = Duration::from_secs(10);
@@ -38,7 +38,7 @@ async fn started(builder: Builder) -> Option<Cluster> {
 }
 
 fn config(endpoints: Vec<String>) -> EtcdConfig {
-    EtcdConfig { endpoints, tls: None, login: None, connect_timeout: Duration::from_secs(2) }
+    EtcdConfig { endpoints, tls: None, login: None, plaintext_password: false, connect_timeout: Duration::from_secs(2) }
 }
 
 fn store_at(endpoints: Vec<String>) -> EtcdStore {
@@ -97,6 +97,6 @@ async fn grant(store: &EtcdStore, ttl: i64) -> LeaseId {
 }
 
 /// The next thing that a stream says.
-async fn next<T>(replies: &mut UnboundedReceiver<Result<T, StoreError>>) -> Result<T, StoreError> {
+async fn next<T>(replies: &mut Receiver<Result<T, StoreError>>) -> Result<T, StoreError> {
     timeout(PATIENCE, replies.recv()).await.expect("the stream keeps silent").expect("the stream has ended")
 }

@@ -80,7 +80,8 @@ async fn a_read_is_in_key_order_with_its_limit_and_the_count_of_all() {
         call(&store, write(name)).await.unwrap();
     }
     let request = Range { keys: Keys::prefix(key("l/")), limit: 2, keys_only: true };
-    let Reply { revision, body: ReplyBody::Range(reply) } = call(&store, Request::Range(request)).await.unwrap() else {
+    let Reply { revision, body: ReplyBody::Range(reply), .. } = call(&store, Request::Range(request)).await.unwrap()
+    else {
         panic!("not a range")
     };
     assert_eq!(reply.count, 3);

@@ -33,6 +33,7 @@ impl Panicking {
             endpoints: cluster.endpoints(),
             tls: None,
             login: None,
+            plaintext_password: false,
             connect_timeout: Duration::from_secs(2),
         };
         let inner = EtcdStore::new(config).expect("good endpoints");

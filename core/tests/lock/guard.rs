@@ -25,6 +25,34 @@ async fn the_owner_reads_and_writes_below_its_namespace() {
     guard.release().await.unwrap();
 }
 
+/// Seen to fail when they were sent: the key became a contender that no lease ends, and the lock was nobody's for ever.
+#[tokio::test]
+async fn nothing_is_written_where_contenders_stand() {
+    let cluster = etcd().await;
+    let client = options(&cluster).namespace("/shop").build().unwrap();
+    let guard = client.lock("/lock/a").acquire().await.unwrap();
+    let own = guard.key().strip_prefix("/shop").unwrap().to_owned();
+    for key in ["/lock/a/", "/lock/a/data", "/lock/a/b/data", &own] {
+        for result in [
+            guard.put(key, "1").await.map(drop),
+            guard.delete(key).await.map(drop),
+            guard.txn().get("/data").put("/data", "1").delete(key).commit().await.map(drop),
+        ] {
+            let error = result.expect_err("refused");
+            assert_eq!(error.code(), Code::InvalidArgument, "{error}");
+            assert!(error.message().contains("/lock/a"), "{error}");
+        }
+    }
+    assert_eq!(cluster.keys("").await.unwrap(), [guard.key()]);
+    for beside in ["/lock/a", "/lock/ab", "/lock/", "/lock/a0"] {
+        guard.put(beside, "1").await.unwrap();
+    }
+    let read = guard.txn().get(own).commit().await.unwrap();
+    assert_eq!(read.values.len(), 1, "reading is free");
+    guard.release().await.unwrap();
+    client.lock("/lock/a").try_acquire().await.unwrap().expect("free").release().await.unwrap();
+}
+
 /// Seen to fail with a guarded write without its condition.
 #[tokio::test]
 async fn etcd_refuses_what_a_stale_owner_sends() {

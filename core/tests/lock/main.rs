@@ -6,6 +6,7 @@ mod guard;
 mod metrics;
 mod names;
 mod queue;
+mod refused;
 mod session;
 mod support;
 mod traces;

@@ -44,8 +44,13 @@ const POLL: Duration = Duration::from_millis(20);
 const DOCUMENTED: [Code; 4] = [Code::DeadlineExceeded, Code::Unavailable, Code::NotAcquired, Code::Lost];
 
 pub fn etcd_store(endpoints: &[String]) -> EtcdStore {
-    let config =
-        EtcdConfig { endpoints: endpoints.to_vec(), tls: None, login: None, connect_timeout: Duration::from_secs(2) };
+    let config = EtcdConfig {
+        endpoints: endpoints.to_vec(),
+        tls: None,
+        login: None,
+        plaintext_password: false,
+        connect_timeout: Duration::from_secs(2),
+    };
     EtcdStore::new(config).expect("good endpoints")
 }
 

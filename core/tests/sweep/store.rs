@@ -6,7 +6,7 @@ use leasehold::store::{
     ErrorKind, RenewalStream, Reply, Request, Store, StoreError, StoreFuture, WatchStream, etcd::EtcdStore,
 };
 use tokio::{
-    sync::mpsc::{self, UnboundedReceiver, UnboundedSender},
+    sync::mpsc::{self, Receiver, UnboundedSender},
     task::JoinHandle,
     time::sleep,
 };
@@ -114,10 +114,10 @@ fn pass_requests<Q: Send + 'static>(tally: &Arc<Tally>, kind: Kind, to: Unbounde
 fn pass_replies<R: Send + 'static>(
     tally: &Arc<Tally>,
     kind: Kind,
-    mut from: UnboundedReceiver<Result<R, StoreError>>,
-) -> UnboundedReceiver<Result<R, StoreError>> {
+    mut from: Receiver<Result<R, StoreError>>,
+) -> Receiver<Result<R, StoreError>> {
     let tally = tally.clone();
-    let (to, replies) = mpsc::unbounded_channel();
+    let (to, replies) = mpsc::channel(64);
     tokio::spawn(async move {
         loop {
             let reply = tokio::select! {
@@ -140,7 +140,7 @@ fn pass_replies<R: Send + 'static>(
             }
             let is_over = reply.is_err();
             tally.answer(kind);
-            if to.send(reply).is_err() || is_over {
+            if to.send(reply).await.is_err() || is_over {
                 return;
             }
         }

@@ -57,7 +57,13 @@ async fn a_release_is_not_pushed_to_everybody_in_a_crowd() {
 /// Puts so many processes at the end of the queue that know nothing of us.
 async fn queue_strangers(cluster: &Cluster, count: usize) {
     let endpoints = cluster.endpoints();
-    let config = EtcdConfig { endpoints, tls: None, login: None, connect_timeout: Duration::from_secs(5) };
+    let config = EtcdConfig {
+        endpoints,
+        tls: None,
+        login: None,
+        plaintext_password: false,
+        connect_timeout: Duration::from_secs(5),
+    };
     let store = EtcdStore::new(config).unwrap();
     let lease = LeaseId(0x7abc);
     let call = async |request| store.call(request, Duration::from_secs(5)).await.unwrap();

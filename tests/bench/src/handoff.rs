@@ -106,6 +106,7 @@ pub async fn peer(endpoint: &str) -> Result<(), Box<dyn Error>> {
         endpoints: vec![endpoint.to_owned()],
         tls: None,
         login: None,
+        plaintext_password: false,
         connect_timeout: Duration::from_secs(5),
     };
     let store = EtcdStore::new(config)?;

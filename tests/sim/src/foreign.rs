@@ -56,7 +56,7 @@ impl Foreign {
         let absent = CreateRevisionIs { keys: Keys::one(key), revision: 0 };
         let txn = Txn { conditions: vec![absent], then: vec![put], otherwise: Vec::new() };
         match kv.call(now, &Request::Txn(txn)) {
-            Ok(Reply { revision, body: ReplyBody::Txn(txn) }) if txn.succeeded => Some(revision),
+            Ok(Reply { revision, body: ReplyBody::Txn(txn), .. }) if txn.succeeded => Some(revision),
             _ => None,
         }
     }

@@ -264,7 +264,7 @@ impl World {
             }
             Down::RenewalsEnded(stream) => {
                 if self.clients[client].renewals.remove(&stream).is_some() {
-                    self.reach(client, Pent::Input(Input::RenewalsEnded(stream)));
+                    self.reach(client, Pent::Input(Input::RenewalsEnded(stream, None)));
                 }
             }
             Down::Watch(stream, reply) => {

@@ -4,7 +4,7 @@ use std::{sync::Arc, time::Duration};
 
 use fastrand::Rng;
 use leasehold::{
-    hub::{Acquire, Config},
+    hub::{Acquire, Config, LeaseIds},
     terms::Mode,
 };
 
@@ -230,6 +230,7 @@ fn client(rng: &mut Rng, names: &[Arc<str>], ttl: u64, length: u64, longest: u64
         request_timeout: Duration::from_millis(*rng.choice(&[5_000, 10_000]).unwrap_or(&5_000)),
         window: *rng.choice(&[1, 3, 256]).unwrap_or(&256),
         seed: rng.u64(..),
+        lease_ids: LeaseIds::Seeded,
     };
     let busy = rng.usize(1..=12);
     let tasks = (0..busy)

@@ -5,7 +5,7 @@ use std::{sync::Arc, time::Duration};
 use leasehold::{
     Code, LostReason,
     clock::Moment,
-    hub::{Acquire, Action, Config, Hub, Input, RpcId},
+    hub::{Acquire, Action, Config, Hub, Input, LeaseIds, RpcId},
     queue::wire,
     store::{
         ErrorKind, Key, Keys, Op, Range, Renewed, Reply, Request, StoreError, Txn, WatchId, WatchReply, memory::Kv,
@@ -31,6 +31,7 @@ impl Stage {
             request_timeout: Duration::from_secs(10),
             window: 256,
             seed: 1,
+            lease_ids: LeaseIds::Seeded,
         };
         let now = Moment::from_nanos(1_000_000_000);
         Self { hub: Hub::new(config), kv: Kv::new(), now, calls: Vec::new(), told: Vec::new() }

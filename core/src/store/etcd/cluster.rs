@@ -15,6 +15,7 @@ use tokio::time::{Instant, timeout_at};
 use super::{
     auth::{Auth, Pass},
     config::EtcdConfig,
+    convert::Nonsense,
     endpoints::{Endpoints, Set},
     errors::{Failure, Next, Phase},
     lock,
@@ -111,12 +112,13 @@ impl Cluster {
     }
 
     /// Goes through the endpoints, the best first, as long as the request surely had no effect.
-    async fn round<Q, R>(
+    async fn round<Q, R, T>(
         self: &Arc<Self>,
         call: Call,
         message: impl Fn() -> Q,
+        understand: impl Fn(R) -> std::result::Result<T, Nonsense>,
         token: Option<&Token>,
-    ) -> std::result::Result<R, Failure>
+    ) -> std::result::Result<T, Failure>
     where
         Q: Message + Unpin + 'static,
         R: Message + Default + 'static,
@@ -132,7 +134,9 @@ impl Cluster {
             };
             tried.insert(index);
             let share = remaining / (self.members.len() + 1 - tried.len()) as u32;
-            match self.members[index].exchange(call, message(), token, share).await {
+            let member = &self.members[index];
+            let answer = member.exchange(call, message(), token, share).await;
+            match answer.and_then(|reply| understand(reply).map_err(|what| member.nonsense(what, call.effect))) {
                 Ok(reply) => {
                     self.answered(index);
                     return Ok(reply);
@@ -151,15 +155,16 @@ impl Cluster {
     }
 
     /// A unary call: sent once, unless it surely had no effect where it was sent. `message` makes the request, anew for every
-    /// endpoint that is asked.
+    /// endpoint that is asked; `understand` makes sense of the answer.
     ///
     /// # Errors
     /// The failure of the endpoint that may have applied it, or the failures of all.
-    pub(super) async fn call<Q, R>(
+    pub(super) async fn call<Q, R, T>(
         self: &Arc<Self>,
         call: Call,
         message: impl Fn() -> Q,
-    ) -> std::result::Result<R, StoreError>
+        understand: impl Fn(R) -> std::result::Result<T, Nonsense>,
+    ) -> std::result::Result<T, StoreError>
     where
         Q: Message + Unpin + 'static,
         R: Message + Default + 'static,
@@ -167,7 +172,7 @@ impl Cluster {
         let mut renewed = false;
         loop {
             let pass = self.pass(call.deadline).await?;
-            match self.round(call, &message, pass.token.as_ref()).await {
+            match self.round(call, &message, &understand, pass.token.as_ref()).await {
                 Ok(reply) => return Ok(reply),
                 Err(failure) if failure.next == Next::NewToken && !renewed && self.auth.refuse(&pass) => renewed = true,
                 Err(failure) => return Err(failure.error),
@@ -186,7 +191,7 @@ impl Cluster {
         let seen = self.auth.exchanges();
         let cluster = Arc::clone(self);
         // On a task of its own: a caller that runs out of time must not waste the work that the others wait for.
-        let exchange = tokio::spawn(async move { cluster.auth.renew(seen, cluster.log_in()).await });
+        let exchange = tokio::spawn(async move { cluster.auth.renew(seen, clock::now, cluster.log_in()).await });
         match timeout_at(deadline, exchange).await {
             Ok(Ok(result)) => result,
             Ok(Err(error)) => Err(StoreError::refused(ErrorKind::Internal, format!("the login ended early: {error}"))),
@@ -208,12 +213,14 @@ impl Cluster {
         loop {
             untried = untried.saturating_sub(1);
             let call = Call { path: PATH, effect: Phase::Read, deadline: Instant::now() + LOGIN_TIMEOUT };
-            let failure = match self.round(call, message, None).await {
-                Ok(PbAuthenticateResponse { token, .. }) => {
-                    let unusable =
-                        |_| StoreError::refused(ErrorKind::Internal, "etcd's token cannot be sent in a header");
-                    return Token::try_from(token).map(Some).map_err(unusable);
-                }
+            let understand = |PbAuthenticateResponse { token, .. }| {
+                let mut token = Token::try_from(token).map_err(|_| "has a token that cannot be sent in a header")?;
+                // Whatever prints or compresses headers leaves it out.
+                token.set_sensitive(true);
+                Ok(token)
+            };
+            let failure = match self.round(call, message, understand, None).await {
+                Ok(token) => return Ok(Some(token)),
                 Err(failure) => failure.error,
             };
             if failure.message.ends_with("authentication is not enabled") {

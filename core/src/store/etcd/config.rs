@@ -1,6 +1,6 @@
 //! How to reach a cluster: checked at the door, so that what can be known to be wrong is told before the first call.
 
-use std::{fmt, sync::Arc, time::Duration};
+use std::{fmt, net::IpAddr, sync::Arc, time::Duration};
 
 use http::uri::Scheme;
 use tokio_rustls::rustls::{
@@ -30,6 +30,8 @@ pub struct EtcdConfig {
     pub tls: Option<TlsConfig>,
     /// User and password, where etcd asks for them.
     pub login: Option<(String, String)>,
+    /// Whether the password may go over `http` to another machine, where everybody on the way can read it.
+    pub plaintext_password: bool,
     /// How long opening a connection may take, TLS included. The time limit of the call counts as well.
     pub connect_timeout: Duration,
 }
@@ -107,6 +109,15 @@ impl EtcdConfig {
         if self.tls.is_some() && secure == 0 {
             return Err(invalid("TLS options were given, but the endpoints are http://; write https://"));
         }
+        if self.login.is_some() && !self.plaintext_password && secure == 0 {
+            if let Some(url) = urls.iter().find(|url| !is_this_machine(url)) {
+                return Err(invalid(format!(
+                    "the password would be readable by everybody on the way to {}; write https://, or set plaintext_password if \
+                     that network is yours alone",
+                    name_of(url)
+                )));
+            }
+        }
         let options = self.tls.clone().unwrap_or_default();
         let tls = if secure == 0 { None } else { Some(Arc::new(options.build()?)) };
         urls.into_iter().map(|url| self.route(url, tls.as_ref(), options.domain_name.as_deref())).collect()
@@ -157,7 +168,7 @@ impl EtcdConfig {
             }
             None => None,
         };
-        let name = url.to_string().trim_end_matches('/').to_owned();
+        let name = name_of(&url);
         let endpoint = self.endpoint(url)?;
         Ok(Route { name, endpoint, connector: Connector::new(tls, self.connect_timeout) })
     }
@@ -177,6 +188,18 @@ impl EtcdConfig {
             .keep_alive_timeout(PING_TIMEOUT)
             .keep_alive_while_idle(false))
     }
+}
+
+/// The one form in which messages name an endpoint.
+fn name_of(url: &Uri) -> String {
+    url.to_string().trim_end_matches('/').to_owned()
+}
+
+/// Whether what is sent there never leaves this machine.
+fn is_this_machine(url: &Uri) -> bool {
+    let host = url.host().unwrap_or_default().trim_start_matches('[').trim_end_matches(']');
+    let is_loopback = |address: IpAddr| address.to_canonical().is_loopback();
+    host.eq_ignore_ascii_case("localhost") || host.parse().is_ok_and(is_loopback)
 }
 
 impl TlsConfig {
@@ -241,6 +264,7 @@ mod tests {
             endpoints: endpoints.iter().map(ToString::to_string).collect(),
             tls: None,
             login: None,
+            plaintext_password: false,
             connect_timeout: Duration::from_secs(2),
         }
     }
@@ -300,6 +324,31 @@ mod tests {
         assert!(debug.contains("root") && !debug.contains("hunter2"), "{debug}");
         let tls = TlsConfig { identity: Some((b"c".to_vec(), b"hunter2".to_vec())), ..TlsConfig::default() };
         assert!(!format!("{tls:?}").contains("hunter2"));
+    }
+
+    #[test]
+    fn a_password_goes_in_the_clear_to_this_machine_only_unless_asked_for_by_name() {
+        let with =
+            |endpoints: &[&str]| EtcdConfig { login: Some(("root".into(), "hunter2".into())), ..config(endpoints) };
+        let here =
+            ["http://127.0.0.1:1", "127.8.9.10:1", "http://[::1]:1", "http://[::ffff:127.0.0.1]:1", "LocalHost:1"];
+        assert!(with(&here).build().is_ok());
+        for away in [
+            "http://10.0.0.1:1",
+            "etcd:1",
+            "http://0.0.0.0:1",
+            "http://localhost.example:1",
+            "http://127.0.0.1.example:1",
+            "http://[::]:1",
+            "http://[fe80::1]:1",
+        ] {
+            let message = refusal(&with(&[here[0], away]));
+            assert!(message.contains("plaintext_password") && message.contains("https://"), "{message}");
+            assert!(!message.contains("hunter2"), "{message}");
+            assert!(EtcdConfig { plaintext_password: true, ..with(&[away]) }.build().is_ok());
+            assert!(config(&[away]).build().is_ok(), "without a password there is nothing to read");
+        }
+        assert!(with(&["https://10.0.0.1:1"]).build().is_ok());
     }
 
     #[test]

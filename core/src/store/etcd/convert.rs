@@ -1,18 +1,24 @@
 //! Our values as etcd's protobuf messages, and back. Pure.
+//!
+//! What comes back is checked against what was asked: a reply without a header, with a revision that no etcd has, with more, fewer or
+//! other answers than questions is [`Nonsense`], from which nothing is concluded.
 
 use std::sync::Arc;
 
 use etcd_client::EventType;
 use etcd_client::proto::{
-    PbCompare, PbCompareTarget, PbDeleteRequest, PbEvent, PbKeyValue, PbLeaseTimeToLiveResponse, PbPutRequest,
-    PbRangeRequest, PbRangeResponse, PbResponseHeader, PbTargetUnion, PbTxnOpRequest, PbTxnOpResponse, PbTxnRequest,
-    PbTxnRequestOp, PbTxnResponse, PbWatchRequest, PbWatchRequestUnion,
+    PbCompare, PbCompareTarget, PbDeleteRequest, PbEvent, PbKeyValue, PbLeaseGrantResponse, PbLeaseTimeToLiveResponse,
+    PbPutRequest, PbRangeRequest, PbRangeResponse, PbResponseHeader, PbTargetUnion, PbTxnOpRequest, PbTxnOpResponse,
+    PbTxnRequest, PbTxnRequestOp, PbTxnResponse, PbWatchRequest, PbWatchRequestUnion,
 };
 
 use crate::store::{
-    Change, CreateRevisionIs, ErrorKind, Key, KeyValue, Keys, LeaseId, Op, OpReply, Range, RangeReply, ReplyBody,
-    StoreError, Txn, TxnReply, WatchEvent, WatchId, WatchRequest,
+    Change, CreateRevisionIs, Key, KeyValue, Keys, LeaseId, Op, OpReply, Range, RangeReply, Reply, ReplyBody, Txn,
+    TxnReply, WatchEvent, WatchId, WatchRequest,
 };
+
+/// What is wrong with a message that no etcd sends, in words that follow "its answer".
+pub(super) type Nonsense = &'static str;
 
 /// A range of keys as the two byte strings that every etcd message has for it.
 fn bounds(keys: &Keys) -> (Vec<u8>, Vec<u8>) {
@@ -73,54 +79,112 @@ pub(super) fn only_reads(txn: &Txn) -> bool {
     })
 }
 
-/// The revision in a reply's header.
-pub(super) fn revision(header: Option<PbResponseHeader>) -> i64 {
-    header.map_or(0, |header| header.revision)
+/// Revision and cluster in a reply's header.
+///
+/// # Errors
+/// There is no header, or no revision in it: etcd's first one is 1.
+pub(super) fn header(header: Option<PbResponseHeader>) -> Result<(i64, u64), Nonsense> {
+    let header = header.ok_or("has no header")?;
+    if header.revision <= 0 {
+        return Err("has a revision that no etcd has");
+    }
+    Ok((header.revision, header.cluster_id))
 }
 
 fn lease(id: i64) -> Option<LeaseId> {
     (id != 0).then_some(LeaseId(id))
 }
 
-fn key_value(kv: PbKeyValue) -> KeyValue {
-    KeyValue {
-        key: Key::from(kv.key),
+fn key_value(kv: PbKeyValue, asked: &Range, revision: i64) -> Result<KeyValue, Nonsense> {
+    if kv.create_revision <= 0 || kv.mod_revision < kv.create_revision || kv.mod_revision > revision {
+        return Err("has a key with revisions that cannot be");
+    }
+    let key = Key::from(kv.key);
+    if !asked.keys.contains(&key) {
+        return Err("has a key that was not asked for");
+    }
+    Ok(KeyValue {
+        key,
         value: Arc::from(kv.value),
         create_revision: kv.create_revision,
         mod_revision: kv.mod_revision,
         lease: lease(kv.lease),
+    })
+}
+
+/// What a read found, as of `revision`.
+fn range_found(reply: PbRangeResponse, asked: &Range, revision: i64) -> Result<RangeReply, Nonsense> {
+    let found = i64::try_from(reply.kvs.len()).unwrap_or(i64::MAX);
+    if found > reply.count || (asked.limit > 0 && found > asked.limit) {
+        return Err("has more keys than it counts, or than were asked for");
     }
+    let kvs = reply.kvs.into_iter().map(|kv| key_value(kv, asked, revision)).collect::<Result<_, _>>()?;
+    Ok(RangeReply { kvs, count: reply.count })
 }
 
-/// What a read found.
-pub(super) fn range_reply(reply: PbRangeResponse) -> RangeReply {
-    RangeReply { kvs: reply.kvs.into_iter().map(key_value).collect(), count: reply.count }
-}
-
-/// What a transaction did.
+/// The reply to a read.
 ///
 /// # Errors
-/// An operation without an answer: a server that we do not understand. The transaction was applied all the same.
-pub(super) fn txn_reply(reply: PbTxnResponse) -> Result<TxnReply, StoreError> {
-    let replies = reply
-        .responses
-        .into_iter()
-        .map(|answer| match answer.response {
-            Some(PbTxnOpResponse::ResponsePut(_)) => Ok(OpReply::Put),
-            Some(PbTxnOpResponse::ResponseDeleteRange(reply)) => Ok(OpReply::Delete(reply.deleted)),
-            Some(PbTxnOpResponse::ResponseRange(reply)) => Ok(OpReply::Range(range_reply(reply))),
-            Some(PbTxnOpResponse::ResponseTxn(reply)) => txn_reply(reply).map(OpReply::Txn),
-            None => {
-                Err(StoreError::ambiguous(ErrorKind::Internal, "etcd left an operation of a transaction unanswered"))
-            }
-        })
-        .collect::<Result<_, _>>()?;
-    Ok(TxnReply { succeeded: reply.succeeded, replies })
+/// It is not one.
+pub(super) fn range_reply(reply: PbRangeResponse, asked: &Range) -> Result<Reply, Nonsense> {
+    let (revision, cluster) = header(reply.header.clone())?;
+    Ok(Reply { revision, cluster, body: ReplyBody::Range(range_found(reply, asked, revision)?) })
 }
 
-/// How long a lease still lives, and its keys.
-pub(super) fn time_to_live_reply(reply: PbLeaseTimeToLiveResponse) -> ReplyBody {
-    ReplyBody::LeaseTimeToLive { ttl: reply.ttl, keys: reply.keys.into_iter().map(Key::from).collect() }
+/// What a transaction did: one answer for each operation of the branch that was taken, and of its kind.
+fn txn_done(reply: PbTxnResponse, asked: &Txn, revision: i64) -> Result<TxnReply, Nonsense> {
+    let branch = if reply.succeeded { &asked.then } else { &asked.otherwise };
+    if reply.responses.len() != branch.len() {
+        return Err("has more or fewer answers than the transaction has operations");
+    }
+    let answered = branch.iter().zip(reply.responses).map(|(op, answer)| match (op, answer.response) {
+        (Op::Put { .. }, Some(PbTxnOpResponse::ResponsePut(_))) => Ok(OpReply::Put),
+        (Op::Delete(_), Some(PbTxnOpResponse::ResponseDeleteRange(reply))) if reply.deleted >= 0 => {
+            Ok(OpReply::Delete(reply.deleted))
+        }
+        (Op::Range(asked), Some(PbTxnOpResponse::ResponseRange(reply))) => {
+            range_found(reply, asked, revision).map(OpReply::Range)
+        }
+        (Op::Txn(inner), Some(PbTxnOpResponse::ResponseTxn(reply))) => {
+            txn_done(reply, inner, revision).map(OpReply::Txn)
+        }
+        _ => Err("answers an operation with the answer to another kind"),
+    });
+    Ok(TxnReply { succeeded: reply.succeeded, replies: answered.collect::<Result<_, _>>()? })
+}
+
+/// The reply to a transaction.
+///
+/// # Errors
+/// It is not one. The transaction may have been applied all the same.
+pub(super) fn txn_reply(reply: PbTxnResponse, asked: &Txn) -> Result<Reply, Nonsense> {
+    let (revision, cluster) = header(reply.header.clone())?;
+    Ok(Reply { revision, cluster, body: ReplyBody::Txn(txn_done(reply, asked, revision)?) })
+}
+
+/// The reply to the grant of `lease`.
+///
+/// # Errors
+/// It is not one.
+pub(super) fn grant_reply(reply: PbLeaseGrantResponse, lease: LeaseId) -> Result<Reply, Nonsense> {
+    let (revision, cluster) = header(reply.header)?;
+    if reply.id != lease.0 || reply.ttl <= 0 {
+        return Err("grants another lease than was asked for, or one without a time to live");
+    }
+    Ok(Reply { revision, cluster, body: ReplyBody::LeaseGrant { ttl: reply.ttl } })
+}
+
+/// The reply to the question how long `lease` still lives, and which keys it has.
+///
+/// # Errors
+/// It is not one.
+pub(super) fn time_to_live_reply(reply: PbLeaseTimeToLiveResponse, lease: LeaseId) -> Result<Reply, Nonsense> {
+    let (revision, cluster) = header(reply.header)?;
+    if reply.id != lease.0 {
+        return Err("is about another lease");
+    }
+    let keys = reply.keys.into_iter().map(Key::from).collect();
+    Ok(Reply { revision, cluster, body: ReplyBody::LeaseTimeToLive { ttl: reply.ttl, keys } })
 }
 
 /// The message that creates or cancels a watch: from now on, without fragments, without the values before a change.
@@ -146,16 +210,22 @@ pub(super) fn watch_request(request: WatchRequest) -> PbWatchRequest {
     PbWatchRequest { request_union: Some(union) }
 }
 
-/// A change, as a watch tells it; nothing for an event without a key, which etcd never sends.
-pub(super) fn watch_event(event: PbEvent) -> Option<WatchEvent> {
+/// A change, as a watch tells it.
+///
+/// # Errors
+/// An event without a key or a revision.
+pub(super) fn watch_event(event: PbEvent) -> Result<WatchEvent, Nonsense> {
     let deleted = event.r#type == EventType::Delete as i32;
-    let kv = event.kv?;
+    let kv = event.kv.ok_or("has an event without a key")?;
+    if kv.mod_revision <= 0 || (!deleted && !(1..=kv.mod_revision).contains(&kv.create_revision)) {
+        return Err("has an event with revisions that cannot be");
+    }
     let change = if deleted {
         Change::Delete
     } else {
         Change::Put { create_revision: kv.create_revision, lease: lease(kv.lease) }
     };
-    Some(WatchEvent { key: Key::from(kv.key), revision: kv.mod_revision, change })
+    Ok(WatchEvent { key: Key::from(kv.key), revision: kv.mod_revision, change })
 }
 
 #[cfg(test)]
@@ -200,11 +270,80 @@ mod tests {
         }
     }
 
+    fn at(revision: i64) -> Option<PbResponseHeader> {
+        Some(PbResponseHeader { cluster_id: 9, revision, ..Default::default() })
+    }
+
+    fn answers(responses: Vec<PbTxnOpResponse>) -> PbTxnResponse {
+        let empty = vec![Default::default(); responses.len()];
+        let mut reply = PbTxnResponse { header: at(5), succeeded: true, responses: empty };
+        for (slot, response) in reply.responses.iter_mut().zip(responses) {
+            slot.response = Some(response);
+        }
+        reply
+    }
+
     #[test]
-    fn an_operation_without_an_answer_is_an_ambiguous_error() {
-        let error = txn_reply(PbTxnResponse { responses: vec![Default::default()], ..Default::default() }).unwrap_err();
-        assert!(error.ambiguous);
-        assert_eq!(error.kind, ErrorKind::Internal);
+    fn a_reply_tells_its_revision_and_cluster_or_is_none() {
+        assert_eq!(header(at(7)), Ok((7, 9)));
+        for wrong in [None, at(0), at(-1), at(i64::MIN)] {
+            assert!(header(wrong).is_err());
+        }
+    }
+
+    #[test]
+    fn a_transaction_needs_an_answer_of_the_right_kind_for_each_operation_of_the_branch_taken() {
+        let asked = Txn { then: vec![put("a"), read("a")], otherwise: vec![read("a")], ..Txn::default() };
+        let (written, found) =
+            (PbTxnOpResponse::ResponsePut(Default::default()), PbTxnOpResponse::ResponseRange(Default::default()));
+        let good = answers(vec![written.clone(), found.clone()]);
+        assert!(txn_reply(good.clone(), &asked).is_ok());
+        assert!(txn_reply(PbTxnResponse { header: None, ..good.clone() }, &asked).is_err());
+        assert!(txn_reply(PbTxnResponse { succeeded: false, ..good }, &asked).is_err(), "the other branch has one");
+        for wrong in [
+            vec![],
+            vec![written.clone()],
+            vec![found.clone(), written.clone()],
+            vec![written.clone(), written.clone()],
+            vec![written.clone(), found.clone(), found.clone()],
+        ] {
+            assert!(txn_reply(answers(wrong.clone()), &asked).is_err(), "{wrong:?}");
+        }
+        let unanswered = PbTxnResponse { responses: vec![Default::default(); 2], ..answers(Vec::new()) };
+        assert!(txn_reply(unanswered, &asked).is_err());
+        let nested = Txn { then: vec![Op::Txn(asked)], ..Txn::default() };
+        let inner = |answers| PbTxnOpResponse::ResponseTxn(answers);
+        assert!(txn_reply(answers(vec![inner(answers(vec![written.clone(), found]))]), &nested).is_ok());
+        assert!(txn_reply(answers(vec![inner(answers(vec![written]))]), &nested).is_err());
+    }
+
+    #[test]
+    fn keys_that_cannot_be_or_were_not_asked_for_are_no_answer() {
+        let asked = Range { keys: Keys::prefix(Key::from("a/")), limit: 1, keys_only: true };
+        let kv = PbKeyValue { key: b"a/1".to_vec(), create_revision: 2, mod_revision: 3, ..Default::default() };
+        let found = |kvs: Vec<PbKeyValue>, count| PbRangeResponse { header: at(5), kvs, count, ..Default::default() };
+        assert!(range_reply(found(vec![kv.clone()], 7), &asked).is_ok());
+        assert!(range_reply(found(vec![kv.clone()], 0), &asked).is_err(), "it counts less than it has");
+        assert!(range_reply(found(vec![kv.clone(), kv.clone()], 2), &asked).is_err(), "more than the limit");
+        for wrong in [
+            PbKeyValue { key: b"b/1".to_vec(), ..kv.clone() },
+            PbKeyValue { create_revision: 0, ..kv.clone() },
+            PbKeyValue { mod_revision: 1, ..kv.clone() },
+            PbKeyValue { mod_revision: 6, ..kv },
+        ] {
+            assert!(range_reply(found(vec![wrong.clone()], 1), &asked).is_err(), "{wrong:?}");
+        }
+    }
+
+    #[test]
+    fn a_lease_is_the_one_that_was_asked_for() {
+        let granted = |id, ttl| PbLeaseGrantResponse { header: at(5), id, ttl, ..Default::default() };
+        assert!(grant_reply(granted(7, 5), LeaseId(7)).is_ok());
+        assert!(grant_reply(granted(8, 5), LeaseId(7)).is_err());
+        assert!(grant_reply(granted(7, 0), LeaseId(7)).is_err());
+        let told = |id| PbLeaseTimeToLiveResponse { header: at(5), id, ttl: -1, ..Default::default() };
+        assert!(time_to_live_reply(told(7), LeaseId(7)).is_ok());
+        assert!(time_to_live_reply(told(8), LeaseId(7)).is_err());
     }
 
     #[test]
@@ -226,6 +365,8 @@ mod tests {
         assert_eq!((put.revision, put.change), (5, Change::Put { create_revision: 3, lease: Some(LeaseId(8)) }));
         let delete = watch_event(PbEvent { r#type: EventType::Delete as i32, kv: Some(kv), prev_kv: None }).unwrap();
         assert_eq!((delete.revision, delete.change), (5, Change::Delete));
-        assert_eq!(watch_event(PbEvent::default()), None);
+        assert!(watch_event(PbEvent::default()).is_err());
+        let never = PbKeyValue { key: b"k".to_vec(), ..Default::default() };
+        assert!(watch_event(PbEvent { kv: Some(never), ..Default::default() }).is_err());
     }
 }

@@ -8,7 +8,11 @@ use std::{error::Error as StdError, io};
 use tokio_rustls::rustls::{AlertDescription as Alert, Error as TlsError};
 use tonic::{Code, Status};
 
-use crate::store::{ErrorKind, StoreError};
+use super::convert::Nonsense;
+use crate::{
+    store::{ErrorKind, StoreError},
+    text,
+};
 
 /// How far a request had come when it failed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -61,6 +65,14 @@ impl Failure {
         Self { error, avoid: true, next }
     }
 
+    /// An exchange whose answer is none that an etcd gives, for the reason in `what`.
+    pub(super) fn nonsense(endpoint: &str, what: Nonsense, phase: Phase) -> Self {
+        let message = format!("{endpoint}: its answer {what}; is that an etcd?");
+        let error = StoreError { kind: ErrorKind::Unavailable, ambiguous: phase == Phase::Write, message };
+        let next = if phase == Phase::Write { Next::Stop } else { Next::OtherEndpoint };
+        Self { error, avoid: true, next }
+    }
+
     /// An exchange that ended with `status`; `last_words` is what TLS ended the connection with, if it did.
     pub(super) fn classify(endpoint: &str, status: &Status, phase: Phase, last_words: Option<&TlsError>) -> Self {
         if let Some(source) = status.source() {
@@ -74,7 +86,8 @@ impl Failure {
             verdict.next
         };
         let text = status.message().strip_prefix(FROM_ETCD).unwrap_or(status.message());
-        let mut message = format!("{endpoint}: {}", if text.is_empty() { status.code().description() } else { text });
+        let text = text::excerpt(if text.is_empty() { status.code().description() } else { text });
+        let mut message = format!("{endpoint}: {text}");
         if let Some(advice) = verdict.advice {
             message = format!("{message}; {advice}");
         }
@@ -92,16 +105,18 @@ impl Failure {
         let chain = Chain(Some(source));
         let tls = chain.clone().find_map(|error| error.downcast_ref::<TlsError>()).or(last_words);
         let (kind, cause) = match tls.map(|error| (error, certificate_problem(error))) {
-            Some((error, Some(advice))) => (ErrorKind::Unauthenticated, format!("{error}; {advice}")),
+            Some((error, Some(advice))) => {
+                (ErrorKind::Unauthenticated, format!("{}; {advice}", text::excerpt(&error.to_string())))
+            }
             Some((TlsError::InvalidMessage(_), None)) => (ErrorKind::Unavailable, NO_TLS.to_owned()),
-            Some((error, None)) => (ErrorKind::Unavailable, format!("TLS: {error}")),
+            Some((error, None)) => (ErrorKind::Unavailable, format!("TLS: {}", text::excerpt(&error.to_string()))),
             None if endpoint.starts_with("http://") && chain.clone().any(is_hang_up) => {
                 (ErrorKind::Unavailable, ONLY_TLS.to_owned())
             }
             None => match root_cause(chain) {
                 // tokio-rustls's words for a server that hangs up on our first word; etcd without TLS does.
                 cause if cause == "tls handshake eof" => (ErrorKind::Unavailable, NO_TLS.to_owned()),
-                cause => (ErrorKind::Unavailable, cause),
+                cause => (ErrorKind::Unavailable, text::excerpt(&cause).into_owned()),
             },
         };
         // A server that refuses our certificate says so after our side of the handshake, when requests are on the way already;

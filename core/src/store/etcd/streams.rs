@@ -16,7 +16,10 @@ use super::{
 };
 use crate::{
     clock,
-    store::{ErrorKind, LeaseId, RenewalStream, Renewed, StoreError, WatchId, WatchReply, WatchRequest, WatchStream},
+    store::{
+        ErrorKind, LeaseId, RenewalStream, Renewed, STREAM_BACKLOG, StoreError, WatchId, WatchReply, WatchRequest,
+        WatchStream,
+    },
 };
 
 /// How long a stream waits for a token before it gives up.
@@ -65,19 +68,17 @@ pub(super) fn watches(cluster: &Arc<Cluster>) -> WatchStream {
     WatchStream { requests, replies }
 }
 
-type Ends<D> = (
-    mpsc::UnboundedSender<<D as Dialogue>::Request>,
-    mpsc::UnboundedReceiver<Result<<D as Dialogue>::Reply, StoreError>>,
-);
+type Ends<D> =
+    (mpsc::UnboundedSender<<D as Dialogue>::Request>, mpsc::Receiver<Result<<D as Dialogue>::Reply, StoreError>>);
 
 fn start<D: Dialogue>(cluster: &Arc<Cluster>, index: usize, dialogue: D) -> Ends<D> {
     let (requests, incoming) = mpsc::unbounded_channel();
-    let (outgoing, replies) = mpsc::unbounded_channel();
+    let (outgoing, replies) = mpsc::channel(STREAM_BACKLOG);
     let cluster = Arc::clone(cluster);
     tokio::spawn(async move {
         if let Err(error) = run(&cluster, index, dialogue, incoming, &outgoing).await {
             // Nobody listens any more: nobody misses it.
-            let _ = outgoing.send(Err(error));
+            let _ = outgoing.send(Err(error)).await;
         }
     });
     (requests, replies)
@@ -89,7 +90,7 @@ async fn run<D: Dialogue>(
     index: usize,
     dialogue: D,
     incoming: mpsc::UnboundedReceiver<D::Request>,
-    outgoing: &mpsc::UnboundedSender<Result<D::Reply, StoreError>>,
+    outgoing: &mpsc::Sender<Result<D::Reply, StoreError>>,
 ) -> Result<(), StoreError> {
     let pass = cluster.pass(Instant::now() + LOGIN_TIMEOUT).await?;
     let Err(failure) = converse(cluster, index, dialogue, incoming, outgoing, &pass).await else { return Ok(()) };
@@ -109,7 +110,7 @@ async fn converse<D: Dialogue>(
     index: usize,
     mut dialogue: D,
     mut incoming: mpsc::UnboundedReceiver<D::Request>,
-    outgoing: &mpsc::UnboundedSender<Result<D::Reply, StoreError>>,
+    outgoing: &mpsc::Sender<Result<D::Reply, StoreError>>,
     pass: &Pass,
 ) -> Result<(), Failure> {
     let member = cluster.member(index);
@@ -135,9 +136,11 @@ async fn converse<D: Dialogue>(
         };
         match answer {
             Some(Ok(answer)) => {
+                let reply = dialogue.understand(&member.name, answer)?;
                 cluster.answered(index);
-                if let Some(reply) = dialogue.understand(&member.name, answer)?
-                    && outgoing.send(Ok(reply)).is_err()
+                // Whoever does not read makes the server wait, not our memory grow.
+                if let Some(reply) = reply
+                    && outgoing.send(Ok(reply)).await.is_err()
                 {
                     return Ok(());
                 }
@@ -158,8 +161,8 @@ async fn converse<D: Dialogue>(
 struct Renewals {
     cluster: Arc<Cluster>,
     index: usize,
-    /// When each renewal was passed on that has no acknowledgement yet.
-    unanswered: VecDeque<Instant>,
+    /// The renewals that have no acknowledgement yet, and when each was passed on.
+    unanswered: VecDeque<(LeaseId, Instant)>,
 }
 
 impl Dialogue for Renewals {
@@ -170,22 +173,25 @@ impl Dialogue for Renewals {
     type Answer = PbLeaseKeepAliveResponse;
 
     fn ask(&mut self, lease: LeaseId) -> PbLeaseKeepAliveRequest {
-        self.unanswered.push_back(Instant::now());
+        self.unanswered.push_back((lease, Instant::now()));
         self.cluster.endpoints().renewal_sent(self.index);
         PbLeaseKeepAliveRequest { id: lease.0 }
     }
 
-    fn understand(&mut self, _: &str, answer: PbLeaseKeepAliveResponse) -> Result<Option<Renewed>, Failure> {
-        if self.unanswered.pop_front().is_some() {
-            self.cluster.endpoints().renewals_settled(self.index, 1);
+    fn understand(&mut self, endpoint: &str, answer: PbLeaseKeepAliveResponse) -> Result<Option<Renewed>, Failure> {
+        // Acknowledgements come in order: one for another lease, or for none, would be taken for a renewal that never was.
+        if self.unanswered.front().is_none_or(|(lease, _)| lease.0 != answer.id) {
+            return Err(Failure::nonsense(endpoint, "acknowledges a renewal that was not asked for", Phase::Read));
         }
+        self.unanswered.pop_front();
+        self.cluster.endpoints().renewals_settled(self.index, 1);
         Ok(Some(Renewed { lease: LeaseId(answer.id), ttl: answer.ttl }))
     }
 }
 
 impl Drop for Renewals {
     fn drop(&mut self) {
-        let Some(oldest) = self.unanswered.front() else { return };
+        let Some((_, oldest)) = self.unanswered.front() else { return };
         let mut endpoints = self.cluster.endpoints();
         endpoints.renewals_settled(self.index, self.unanswered.len() as u32);
         if oldest.elapsed() >= SILENCE {
@@ -216,6 +222,7 @@ impl Dialogue for Watches {
     }
 
     fn understand(&mut self, endpoint: &str, answer: PbWatchResponse) -> Result<Option<WatchReply>, Failure> {
+        let nonsense = |what| Failure::nonsense(endpoint, what, Phase::Read);
         let first = if answer.created { self.asked.pop_front() } else { None };
         let id = first.unwrap_or(WatchId(answer.watch_id));
         if answer.canceled {
@@ -231,10 +238,12 @@ impl Dialogue for Watches {
             return Ok(Some(WatchReply::Cancelled { id, error: failure.error }));
         }
         if answer.created {
-            return Ok(Some(WatchReply::Created { id, revision: convert::revision(answer.header) }));
+            let (revision, _) = convert::header(answer.header).map_err(nonsense)?;
+            return Ok(Some(WatchReply::Created { id, revision }));
         }
         // A message without events only tells how far the watch has come.
-        let events: Vec<_> = answer.events.into_iter().filter_map(convert::watch_event).collect();
+        let events =
+            answer.events.into_iter().map(convert::watch_event).collect::<Result<Vec<_>, _>>().map_err(nonsense)?;
         Ok((!events.is_empty()).then_some(WatchReply::Events { id, events }))
     }
 }

@@ -118,7 +118,7 @@ impl Kv {
             }
             Request::LeaseTimeToLive { lease } => self.time_to_live(now, *lease),
         };
-        Ok(Reply { revision: self.revision, body })
+        Ok(Reply { revision: self.revision, cluster: 0, body })
     }
 
     /// What a read finds.

@@ -17,8 +17,8 @@ use crate::{
     clock::{self, Moment},
     process::PerProcess,
     store::{
-        Keys, LeaseId, RenewalStream, Renewed, Reply, Request, Store, StoreError, StoreFuture, WatchId, WatchReply,
-        WatchRequest, WatchStream,
+        Keys, LeaseId, RenewalStream, Renewed, Reply, Request, STREAM_BACKLOG, Store, StoreError, StoreFuture, WatchId,
+        WatchReply, WatchRequest, WatchStream,
     },
 };
 
@@ -136,14 +136,14 @@ impl Store for MemoryStore {
 
     fn renewals(&self, _hedge: u32) -> RenewalStream {
         let (requests, inbox) = mpsc::unbounded_channel();
-        let (outbox, replies) = mpsc::unbounded_channel();
+        let (outbox, replies) = mpsc::channel(STREAM_BACKLOG);
         tokio::spawn(serve_renewals(self.me.clone(), inbox, outbox));
         RenewalStream { requests, replies }
     }
 
     fn watches(&self) -> WatchStream {
         let (requests, inbox) = mpsc::unbounded_channel();
-        let (outbox, replies) = mpsc::unbounded_channel();
+        let (outbox, replies) = mpsc::channel(STREAM_BACKLOG);
         let id = self.with(|state, _| {
             state.streams += 1;
             state.streams
@@ -174,7 +174,7 @@ impl Drop for MemoryStore {
 async fn serve_renewals(
     store: Weak<MemoryStore>,
     mut requests: mpsc::UnboundedReceiver<LeaseId>,
-    replies: mpsc::UnboundedSender<Result<Renewed, StoreError>>,
+    replies: mpsc::Sender<Result<Renewed, StoreError>>,
 ) {
     loop {
         let lease = tokio::select! {
@@ -184,7 +184,7 @@ async fn serve_renewals(
         let (Some(lease), Some(store)) = (lease, store.upgrade()) else { return };
         let ttl = store.with(|state, now| state.kv.renew(now, lease));
         // If nobody reads it, the next turn ends the task.
-        let _ = replies.send(Ok(Renewed { lease, ttl }));
+        let _ = replies.send(Ok(Renewed { lease, ttl })).await;
     }
 }
 
@@ -208,8 +208,10 @@ async fn serve_watches(
     stream: OpenStream,
     mut next_expiry: watch::Receiver<Option<Moment>>,
     mut requests: mpsc::UnboundedReceiver<WatchRequest>,
-    replies: mpsc::UnboundedSender<Result<WatchReply, StoreError>>,
+    replies: mpsc::Sender<Result<WatchReply, StoreError>>,
 ) {
+    // What has happened is noted at once, whoever made it happen; it is passed on as fast as it is read.
+    let (note, mut noted) = mpsc::unbounded_channel();
     loop {
         let next = *next_expiry.borrow_and_update();
         let request = tokio::select! {
@@ -218,6 +220,10 @@ async fn serve_watches(
                 None => return,
             },
             () = replies.closed() => return,
+            Some(reply) = noted.recv() => match replies.send(reply).await {
+                Ok(()) => continue,
+                Err(_) => return,
+            },
             changed = next_expiry.changed() => match changed {
                 Ok(()) => continue,
                 Err(_) => return,
@@ -227,7 +233,7 @@ async fn serve_watches(
         let Some(store) = stream.store.upgrade() else { return };
         store.with(|state, _| {
             if let Some(request) = request {
-                state.watch(stream.id, request, &replies);
+                state.watch(stream.id, request, &note);
             }
         });
     }

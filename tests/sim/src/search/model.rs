@@ -15,7 +15,7 @@ use std::{
 use leasehold::{
     Code, Error,
     clock::Moment,
-    hub::{Acquire, Config, Hub, Input, RpcId, StreamId},
+    hub::{Acquire, Config, Hub, Input, LeaseIds, RpcId, StreamId},
     queue::wire,
     store::{
         Key, KeyValue, Keys, LeaseId, Op, Renewed, Reply, Request, StoreError, Txn, WatchId, WatchReply, memory::Kv,
@@ -113,6 +113,7 @@ impl State {
                 request_timeout: Duration::from_secs(10),
                 window: 256,
                 seed: client as u64 + 1,
+                lease_ids: LeaseIds::Seeded,
             };
             let tasks = vec![Task::Unasked; scenario.tasks[client].len()];
             let (deadlines, leases) = (BTreeMap::new(), BTreeSet::new());

@@ -62,7 +62,7 @@ impl Etcd {
 
     fn txn(&mut self, txn: Txn) -> (i64, TxnReply) {
         match self.call(Request::Txn(txn)) {
-            Ok(Reply { revision, body: ReplyBody::Txn(reply) }) => (revision, reply),
+            Ok(Reply { revision, body: ReplyBody::Txn(reply), .. }) => (revision, reply),
             other => panic!("{other:?}"),
         }
     }
@@ -302,7 +302,7 @@ fn a_revoked_lease_takes_its_keys_along_at_one_revision() {
     etcd.run(vec![put_leased("b", 7), put("c", ""), put_leased("a", 7)]);
     etcd.changes();
     let revoke = Request::LeaseRevoke { lease: LeaseId(7) };
-    assert_eq!(etcd.call(revoke.clone()), Ok(Reply { revision: 3, body: ReplyBody::LeaseRevoke }));
+    assert_eq!(etcd.call(revoke.clone()), Ok(Reply { revision: 3, cluster: 0, body: ReplyBody::LeaseRevoke }));
     assert_eq!(etcd.changes(), [("a".to_owned(), 3, Change::Delete), ("b".to_owned(), 3, Change::Delete)]);
     assert_eq!(etcd.keys(), ["c"]);
     assert_eq!(etcd.refusal(revoke), ErrorKind::LeaseNotFound);

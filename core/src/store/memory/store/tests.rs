@@ -47,7 +47,7 @@ async fn count(store: &MemoryStore, prefix: &str) -> i64 {
     }
 }
 
-async fn next<T>(replies: &mut mpsc::UnboundedReceiver<T>) -> Option<T> {
+async fn next<T>(replies: &mut mpsc::Receiver<T>) -> Option<T> {
     timeout(DEADLINE, replies.recv()).await.expect("a message, or the end of the stream, must come")
 }
 

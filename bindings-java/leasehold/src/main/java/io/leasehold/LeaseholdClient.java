@@ -41,6 +41,7 @@ public final class LeaseholdClient implements AutoCloseable {
                 builder.identity,
                 builder.user,
                 builder.password,
+                builder.plaintextPassword,
                 text(builder.caFile),
                 text(builder.certFile),
                 text(builder.keyFile),
@@ -248,6 +249,7 @@ public final class LeaseholdClient implements AutoCloseable {
         private @Nullable String identity;
         private @Nullable String user;
         private @Nullable String password;
+        private boolean plaintextPassword;
         private @Nullable Path caFile;
         private @Nullable Path certFile;
         private @Nullable Path keyFile;
@@ -304,6 +306,18 @@ public final class LeaseholdClient implements AutoCloseable {
         public Builder user(String user, String password) {
             this.user = Objects.requireNonNull(user, "user");
             this.password = Objects.requireNonNull(password, "password");
+            return this;
+        }
+
+        /**
+         * Whether the password may go over plain {@code http://} to other machines, where everybody on the way can read it. To
+         * this machine itself, and over {@code https://}, it always may.
+         *
+         * @param allowed default false
+         * @return these options
+         */
+        public Builder plaintextPassword(boolean allowed) {
+            plaintextPassword = allowed;
             return this;
         }
 

@@ -13,7 +13,9 @@ public enum LostReason {
     /** The client was closed while the lock was held. */
     CLIENT_CLOSED(4),
     /** The guard belongs to the parent process of a fork. */
-    FORKED(5);
+    FORKED(5),
+    /** etcd went back in time: it was restored from a backup, or lost its data. */
+    STORE_RESTORED(6);
 
     private static final LostReason[] ALL = values();
 

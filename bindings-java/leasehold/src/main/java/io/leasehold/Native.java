@@ -87,6 +87,7 @@ final class Native {
             @Nullable String identity,
             @Nullable String user,
             @Nullable String password,
+            boolean plaintextPassword,
             @Nullable String caFile,
             @Nullable String certFile,
             @Nullable String keyFile,

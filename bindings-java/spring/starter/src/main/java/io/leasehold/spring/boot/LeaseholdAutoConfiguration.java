@@ -69,7 +69,7 @@ public class LeaseholdAutoConfiguration {
             throw new IllegalArgumentException("leasehold.user and leasehold.password belong together; set both or none");
         }
         if (user != null && password != null) {
-            builder.user(user, password);
+            builder.user(user, password).plaintextPassword(properties.plaintextPassword());
         }
     }
 }

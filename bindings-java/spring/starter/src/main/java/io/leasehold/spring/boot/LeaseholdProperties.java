@@ -17,6 +17,7 @@ import org.springframework.boot.context.properties.bind.DefaultValue;
  * @param identity Who this client is, shown to whoever looks at a queue. Default host:pid.
  * @param user User, where etcd asks for one; needs a password.
  * @param password Password of the user.
+ * @param plaintextPassword Whether the password may go over plain http to other machines, where everybody on the way can read it.
  * @param caFile Certificates (PEM) of the authorities that may have signed etcd's certificate. Default: those that the machine
  *     trusts.
  * @param certFile Our own certificate (PEM), where etcd asks for one; needs its key.
@@ -37,6 +38,7 @@ public record LeaseholdProperties(
         @Nullable String identity,
         @Nullable String user,
         @Nullable String password,
+        @DefaultValue("false") boolean plaintextPassword,
         @Nullable Path caFile,
         @Nullable Path certFile,
         @Nullable Path keyFile,

@@ -87,6 +87,12 @@ class LeaseholdAutoConfigurationTest {
         refused("key file", "leasehold.endpoints=https://127.0.0.1:1", "leasehold.cert-file=no-such-cert.pem");
         refused("certificate file", "leasehold.endpoints=https://127.0.0.1:1", "leasehold.key-file=no-such-key.pem");
         refused("leasehold.password", "leasehold.user=root");
+        String[] away = {"leasehold.endpoints=http://192.0.2.1:1", "leasehold.user=root", "leasehold.password=s3cret"};
+        refused("plaintext_password", away);
+        application()
+                .withPropertyValues(away)
+                .withPropertyValues("leasehold.plaintext-password=true")
+                .run(context -> assertThat(context).hasNotFailed());
     }
 
     private static void refused(String what, String... properties) {
@@ -350,6 +356,7 @@ class LeaseholdAutoConfigurationTest {
                         "leasehold.identity",
                         "leasehold.user",
                         "leasehold.password",
+                        "leasehold.plaintext-password",
                         "leasehold.ca-file",
                         "leasehold.cert-file",
                         "leasehold.key-file",
