@@ -25,7 +25,7 @@ sample: ## Play the flash sale: a Spring Boot service under 500 customers, kille
 	@scripts/maven.sh --untested package -pl ../tests/samples/flash-sale -am
 	@tests/samples/flash-sale/run $(ARGS)
 
-test: ## Set up what is needed and run every check and test; the last line counts them.
+test: ## Set up what is needed and run every check and test; the last line counts them; FULL=1 runs all in all its length, for a night.
 	@scripts/setup.sh test
 	@scripts/test.py
 
@@ -64,6 +64,7 @@ bench: ## Measure against raw etcd calls, data on disk and in memory, and every 
 	@cargo build --profile dist -p leasehold-bench -p leasehold-node -p leasehold-ffi-c -p leasehold-python
 	@$(MAKE) --silent -C ffi-c PROFILE=dist bench-worker
 	@bindings-node/build
+	@if command -v mvn >/dev/null; then scripts/maven.sh --untested package -pl ../tests/bench/workers/java -am; fi
 	@$(if $(COMPARE),tests/bench/workers/$(COMPARE)/compare,$${CARGO_TARGET_DIR:-target}/release/leasehold-bench) $(ARGS)
 
 conformance: ## Play the conformance scenarios; ARGS="…" goes to the runner.

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Makes the bindings of every language, and the programs written in them, usable from this repository.
 #
-# Cargo comes first, by whoever calls this, because it decides which packages it builds with which features.
+# Arguments go to scripts/maven.sh: which native library Java gets. Cargo comes first, by whoever calls this, because it decides which packages it builds with which features.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
@@ -12,4 +12,4 @@ flock 8
 make --silent -C ffi-c
 bindings-python/build
 bindings-node/build
-scripts/maven.sh --untested package
+scripts/maven.sh "$@" --untested package

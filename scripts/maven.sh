@@ -1,8 +1,9 @@
 #!/usr/bin/env bash
 # Builds the native library and runs Maven on the Java modules:
-# scripts/maven.sh [--verbose] [--without-library] [--untested] <goal>… [option]…
+# scripts/maven.sh [--verbose] [--without-library | --dev-library] [--untested] <goal>… [option]…
 #
 # --without-library leaves the native library as it is, or out, for those who load another one (-Dleasehold.native.path).
+# --dev-library takes the one that cargo has built in its dev profile: for tests, as the one for users takes minutes to optimise.
 # --untested leaves the tests out, for those who want what is built: they need servers and minutes, and `make test` runs them.
 # Maven looks at nothing but its local repository first, and asks the network only if something is missing there. It prints
 # what went wrong, and what tests say; --verbose shows the rest. The JDK is that of JAVA_HOME or of the PATH: 17 or newer,
@@ -11,21 +12,22 @@ set -euo pipefail
 cd "$(dirname "$0")/.."
 
 options=(--quiet)
-if [ "${1:-}" = --verbose ]; then
-  options=()
+library=dist
+while [[ ${1:-} == --* ]]; do
+  case $1 in
+  --verbose) options=("${options[@]:1}") ;;
+  --without-library) library=none ;;
+  --dev-library) library=debug ;;
+  --untested) options+=(-Dmaven.test.skip=true) ;;
+  *)
+    echo "maven: unknown option $1" >&2
+    exit 2
+    ;;
+  esac
   shift
-fi
-library=yes
-if [ "${1:-}" = --without-library ]; then
-  library=no
-  shift
-fi
-if [ "${1:-}" = --untested ]; then
-  options+=(-Dmaven.test.skip=true)
-  shift
-fi
+done
 if [ $# = 0 ]; then
-  echo "usage: scripts/maven.sh [--verbose] [--without-library] [--untested] <goal>… [option]…" >&2
+  echo "usage: scripts/maven.sh [--verbose] [--without-library | --dev-library] [--untested] <goal>… [option]…" >&2
   exit 2
 fi
 
@@ -35,14 +37,18 @@ mkdir -p "$target/java"
 exec 9>"$target/java/lock"
 flock 9
 
-if [ "$library" = yes ]; then
-  cargo build --quiet --profile dist -p leasehold-java
-  # Without what only a debugger reads: it is four fifths of the file.
-  for built in "$target"/dist/libleasehold_java.{so,dylib}; do
-    stripped=$target/java/${built##*/}
-    if [ -f "$built" ] && [ ! "$stripped" -nt "$built" ]; then
-      strip -S -x -o "$stripped" "$built"
-    fi
+# The modules look in the usual place, where cargo need not have been told to build.
+options+=(-Dleasehold.native.built="$(realpath "$target")/java")
+if [ "$library" = dist ]; then cargo build --quiet --profile dist -p leasehold-java; fi
+if [ "$library" != none ]; then
+  mkdir -p "$target/java/$library"
+  for built in "$target/$library"/libleasehold_java.{so,dylib}; do
+    [ -f "$built" ] || continue
+    # Without what only a debugger reads: it is four fifths of the file.
+    stripped=$target/java/$library/${built##*/}
+    [ "$stripped" -nt "$built" ] || strip -S -x -o "$stripped" "$built"
+    # Maven packs anew what has changed, and no more.
+    cmp -s "$stripped" "$target/java/${built##*/}" || cp "$stripped" "$target/java/${built##*/}"
   done
 fi
 

@@ -1,164 +1,305 @@
 #!/usr/bin/env python3
-"""Runs every check and test of the project, one stage after the other, and counts them in its last line.
+"""Runs every check and test of the project, several stages at a time, and counts them in its last line.
 
-A stage runs even when an earlier one failed. Its output goes to target/test-logs; of a failed stage the end is shown.
-Ends with 0 only if nothing failed. `make test` calls this after scripts/setup.sh.
+A stage runs even when another one failed, in a process group of its own; its output goes to target/test-logs, and the end of that is
+shown if it failed. What is to be built runs beside what waits. Ends with 0 only if nothing failed. `make test` calls this after
+scripts/setup.sh; `make test FULL=1` runs everything in all its length, which is for a night.
 """
 
 import argparse
+import json
 import os
+import queue
+import shutil
 import signal
 import subprocess
 import sys
+import threading
 import time
+import uuid
 from dataclasses import dataclass, field
 from pathlib import Path
 
 import counts
+from stages import LOGS, ROOT, TARGET, Stage, stages
 
-ROOT = Path(__file__).resolve().parent.parent
-LOGS = ROOT / "target" / "test-logs"
 # No stage may hang the rest: far above what each needs on two cores with cold caches.
-LIMIT_SECONDS = 25 * 60
-SHOWN_LINES = 60
+LIMIT_SECONDS, FULL_LIMIT_SECONDS = 40 * 60, 4 * 3600
+# How long processes may take to end by themselves when the run is interrupted: they remove the data of their servers.
+GRACE_SECONDS = 5
+SHOWN_LINES, SHOWN_FAILURES = 60, 40
+# How often it is said what is running, where nobody looks at a terminal.
+TOLD_SECONDS = 60
+# By this in its environment every process is known that a stage has started, whatever session it has moved to.
+MARK = "LEASEHOLD_TEST_STAGE"
 
 
 @dataclass
-class Stage:
-    """One command. A `check` counts as one; `tests` are counted by what their runner prints, and at least one must run."""
+class Ended:
+    """What became of a stage."""
 
-    name: str
-    kind: str
-    command: list[str]
-    environment: dict[str, str] = field(default_factory=dict)
-
-
-STAGES = [
-    Stage("scripts", "tests", [sys.executable, "-B", "scripts/test_counts.py"]),
-    Stage("scripts-setup", "tests", [sys.executable, "-B", "scripts/test_setup.py"]),
-    Stage("lint-format", "check", ["cargo", "fmt", "--all", "--check", "--", "--color=never"]),
-    Stage("lint-clippy", "check", ["cargo", "clippy", "--workspace", "--all-targets", "--", "-D", "warnings"]),
-    Stage(
-        "lint-doc",
-        "check",
-        # With the private items, so that the links among those are checked too.
-        ["cargo", "doc", "--workspace", "--no-deps", "--document-private-items"],
-        {"RUSTDOCFLAGS": "-D warnings"},
-    ),
-    Stage("lint-node", "check", ["bindings-node/lint"]),
-    Stage("lint-python", "check", ["bindings-python/lint"]),
-    # Before anything that asks for "any" etcd: from here on that is 3.7, as in the cache the newest comes first.
-    Stage("servers", "check", ["cargo", "run", "-p", "leasehold-etcd", "--", "--build-only"]),
-    # The tests on all versions are among them; each goes through the versions that it is about.
-    Stage("workspace", "tests", ["cargo", "test", "--workspace", "--no-fail-fast", "--", "--show-output"]),
-    # With operations that echo, panic and never answer.
-    Stage("bridge", "tests", ["cargo", "test", "-p", "leasehold-bridge", "--features", "testing", "--no-fail-fast"]),
-    # The same locks and queues under a scheduler that tries the orders of threads; a build of its own.
-    Stage(
-        "bridge-model",
-        "tests",
-        ["cargo", "test", "-p", "leasehold-bridge", "--features", "testing,model", "--test", "model"],
-    ),
-    Stage("c", "tests", [sys.executable, "-B", "ffi-c/tests/test_c.py"]),
-    Stage("node", "tests", ["bindings-node/test"]),
-    Stage("python", "tests", ["bindings-python/test"]),
-    # With their documentation, whose warnings fail it.
-    Stage("java", "tests", ["scripts/maven.sh", "--verbose", "verify", "-Prelease"]),
-    # After what has built it. `make sample` plays the copied lock, too.
-    Stage("sample-sale", "tests", ["tests/samples/flash-sale/run", "--locks", "none", "leasehold"]),
-    # Both kinds of instances in one queue, as processes; needs what the stage before has built.
-    Stage("java-upgrade", "check", ["tests/samples/java/run", "upgrade"]),
-    # Installed, and used by projects that know only the coordinates.
-    Stage("java-fresh", "check", ["tests/fresh/java.py"]),
-    Stage("conformance", "tests", ["tests/conformance/play", "--version", "3.7"]),
-    # Optimised builds of their own: seeds and states by the thousand, and faults planted in a copy.
-    Stage("simulation", "check", ["cargo", "run", "--profile", "sim", "-p", "leasehold-sim", "--", "--seeds", "4000"]),
-    Stage("search", "check", ["cargo", "run", "--profile", "sim", "-p", "leasehold-sim", "--", "--search", "120000"]),
-    Stage("teeth", "check", ["tests/sim/teeth.py", "--quick"]),
-]
+    found: counts.Counts
+    exit_code: int
+    seconds: float
+    # Of processors: how much of the time it worked.
+    worked: float
 
 
-def run(stage: Stage, log: Path) -> int:
-    """Runs a stage in a process group of its own, so that nothing of it outlives it. Returns its exit code."""
-    with log.open("wb") as output:
-        process = subprocess.Popen(
-            stage.command,
-            cwd=ROOT,
-            env={**os.environ, "CARGO_TERM_COLOR": "never", **stage.environment},
-            stdin=subprocess.DEVNULL,
-            stdout=output,
-            stderr=subprocess.STDOUT,
-            start_new_session=True,
-        )
+@dataclass
+class Run:
+    """A run of stages: which have begun, and what became of those that have ended."""
+
+    chosen: list[Stage]
+    limit: float
+    lanes: int
+    mark: str = field(default_factory=lambda: uuid.uuid4().hex)
+    begun: dict[str, float] = field(default_factory=dict)
+    ended: dict[str, Ended] = field(default_factory=dict)
+    done: "queue.Queue[tuple[Stage, Ended]]" = field(default_factory=queue.Queue)
+
+    def running(self) -> list[Stage]:
+        return [stage for stage in self.chosen if stage.name in self.begun and stage.name not in self.ended]
+
+    def ready(self) -> Stage | None:
+        """The first stage that nothing keeps from starting."""
+        running = self.running()
+        if len(running) >= self.lanes:
+            return None
+        names, taken = {stage.name for stage in self.chosen}, {what for stage in running for what in stage.alone}
+        for stage in self.chosen:
+            is_free = taken.isdisjoint(stage.alone) and all(need in self.ended for need in stage.needs if need in names)
+            if stage.name not in self.begun and is_free:
+                return stage
+        return None
+
+
+def clean_reports(stage: Stage) -> None:
+    """What a former run has left must not be counted again."""
+    stage.report.unlink(missing_ok=True)
+    for path in junit_reports(stage):
+        path.unlink()
+
+
+def junit_reports(stage: Stage) -> list[Path]:
+    return [path for folder, pattern in stage.junit for path in sorted(folder.glob(pattern))]
+
+
+def execute(stage: Stage, mark: str, limit: float) -> Ended:
+    """Runs a stage to its end, and ends whatever it leaves behind."""
+    begun = time.monotonic()
+    clean_reports(stage)
+    environment = {**os.environ, "CARGO_TERM_COLOR": "never", counts.PLACE: str(stage.report), **stage.environment}
+    environment |= {"CARGO_TARGET_DIR": str(TARGET), MARK: f"{mark}/{stage.name}/"}
+    worked, exit_code = 0.0, 127
+    with stage.log.open("wb") as output:
         try:
-            return process.wait(LIMIT_SECONDS)
-        except subprocess.TimeoutExpired:
-            output.write(f"\nstopped: longer than {LIMIT_SECONDS} s\n".encode())
-            return 124
-        finally:
-            try:
-                os.killpg(process.pid, signal.SIGKILL)
-            except ProcessLookupError:
-                pass
-            process.wait()
+            process = subprocess.Popen(
+                stage.command, cwd=ROOT, env=environment, stdin=subprocess.DEVNULL, stdout=output, stderr=subprocess.STDOUT,
+                start_new_session=True,
+            )  # fmt: skip
+        except OSError as error:
+            output.write(f"{stage.command[0]}: {error}\n".encode())
+        else:
+            timer = threading.Timer(limit, end_processes, [f"{mark}/{stage.name}/"])
+            timer.start()
+            _, status, usage = os.wait4(process.pid, 0)
+            timer.cancel()
+            process.returncode = exit_code = os.waitstatus_to_exitcode(status)
+            worked = usage.ru_utime + usage.ru_stime
+            if time.monotonic() - begun >= limit:
+                output.write(f"\nstopped: longer than {limit:.0f} s\n".encode())
+                exit_code = exit_code or 124
+    end_processes(f"{mark}/{stage.name}/")
+    return Ended(judge(stage, exit_code), exit_code, time.monotonic() - begun, worked)
 
 
-def judge(stage: Stage, exit_code: int, output: str) -> counts.Counts:
-    """What a stage adds to the summary."""
-    if stage.kind == "check":
-        return counts.Counts(passed=int(exit_code == 0), failed=int(exit_code != 0))
-    found = counts.read(output)
-    # A runner that counted nothing, or that failed without a failed test (it did not build, it crashed), has failed.
-    if found.total == 0 or (exit_code != 0 and found.failed == 0):
-        found.failed += 1
+def processes(mark: str) -> list[int]:
+    """The processes whose mark starts so, whatever session they have moved to."""
+    wanted, found = f"{MARK}={mark}".encode(), []
+    for entry in Path("/proc").iterdir():
+        try:
+            if entry.name.isdigit() and any(word.startswith(wanted) for word in (entry / "environ").read_bytes().split(b"\0")):
+                found.append(int(entry.name))
+        except OSError:
+            continue  # it has ended meanwhile, or is somebody else's
     return found
 
 
-def show_failure(log: Path, output: str, exit_code: int) -> None:
+def end_processes(mark: str, grace: float = 0) -> None:
+    """Ends, by their ids, all processes with this mark; for so many seconds they may do it themselves."""
+    deadline, number = time.monotonic() + grace, signal.SIGINT if grace else signal.SIGKILL
+    told: set[int] = set()
+    while left := processes(mark):
+        if time.monotonic() >= deadline:
+            number, told = signal.SIGKILL, set()
+        for process in set(left) - told:
+            told.add(process)
+            try:
+                os.kill(process, number)
+            except ProcessLookupError:
+                continue
+        time.sleep(0.05)
+
+
+def judge(stage: Stage, exit_code: int) -> counts.Counts:
+    """What a stage adds to the summary."""
+    if not stage.is_tests:
+        return counts.Counts(passed=1) if exit_code == 0 else counts.Counts(failed=1, failures=[stage.name])
+    found = counts.Counts()
+    reports = [stage.report] if stage.report.exists() else []
+    for report in reports + junit_reports(stage):
+        try:
+            found.add(counts.read(report))
+        except ValueError as error:
+            found.add(counts.Counts(failed=1, failures=[str(error)]))
+    # A runner that counted nothing, or that failed without a failed test (it did not build, it crashed), has failed.
+    if found.total == 0 or (exit_code != 0 and found.failed == 0):
+        why = f"exit code {exit_code}" if exit_code else "no test ran"
+        found.add(counts.Counts(failed=1, failures=[f"{stage.name}: {why}"]))
+    return found
+
+
+class Display:
+    """What is said while it runs: a line for each start and end, and what is running for long."""
+
+    def __init__(self, width: int) -> None:
+        self.is_terminal, self.width = sys.stdout.isatty(), width
+        self.begun = self.told = time.monotonic()
+        self.has_status = False
+
+    def line(self, text: str) -> None:
+        if self.has_status:
+            print("\r\033[2K", end="")
+            self.has_status = False
+        print(text, flush=True)
+        self.told = time.monotonic()
+
+    def clock(self) -> str:
+        seconds = int(time.monotonic() - self.begun)
+        return f"{seconds // 60:3}:{seconds % 60:02}"
+
+    def starts(self, stage: Stage) -> None:
+        self.line(f"{self.clock()}  {stage.name:<{self.width}}  starts")
+
+    def ends(self, stage: Stage, ended: Ended) -> None:
+        self.line(f"{self.clock()}  {stage.name:<{self.width}}  {ended.seconds:5.0f} s  {ended.found}")
+
+    def goes_on(self, run: Run) -> None:
+        now = time.monotonic()
+        texts = [f"{stage.name} for {now - run.begun[stage.name]:.0f} s" for stage in run.running()]
+        if self.is_terminal:
+            columns = shutil.get_terminal_size().columns - 1
+            print(f"\r\033[2K{f'{self.clock()}  running: ' + ', '.join(texts):.{columns}}", end="", flush=True)
+            self.has_status = True
+        elif now - self.told >= TOLD_SECONDS:
+            self.line(f"{self.clock()}  running: {', '.join(texts)}")
+
+
+def show_failure(stage: Stage, ended: Ended, display: Display) -> None:
     """What one wants to see at once; the rest is in the log."""
-    print(f"--- {log.relative_to(ROOT)}, exit code {exit_code}")
-    for line in counts.failures(output):
-        print(line)
-    print(f"--- its last {SHOWN_LINES} lines")
-    print("\n".join(output.splitlines()[-SHOWN_LINES:]))
-    print("---", flush=True)
+    display.line(f"--- {shown(stage.log)}, exit code {ended.exit_code}")
+    for failure in ended.found.failures[:SHOWN_FAILURES]:
+        display.line(f"FAILED {failure}")
+    display.line(f"--- its last {SHOWN_LINES} lines")
+    display.line("\n".join(stage.log.read_text(errors="replace").splitlines()[-SHOWN_LINES:]))
+    display.line("---")
+
+
+def shown(path: Path) -> str:
+    return str(path.relative_to(ROOT) if path.is_relative_to(ROOT) else path)
+
+
+def play(run: Run, display: Display) -> None:
+    """Runs the chosen stages, as many at a time as there are lanes."""
+    while len(run.ended) < len(run.chosen):
+        while stage := run.ready():
+            run.begun[stage.name] = time.monotonic()
+            display.starts(stage)
+            threading.Thread(target=work, args=(run, stage), daemon=True).start()
+        try:
+            stage, ended = run.done.get(timeout=1)
+        except queue.Empty:
+            display.goes_on(run)
+            continue
+        run.ended[stage.name] = ended
+        display.ends(stage, ended)
+        if ended.found.failed:
+            show_failure(stage, ended, display)
+
+
+def work(run: Run, stage: Stage) -> None:
+    try:
+        ended = execute(stage, run.mark, run.limit)
+    except Exception as error:  # whatever it is, the others go on, and it counts as a failure
+        ended = Ended(counts.Counts(failed=1, failures=[f"{stage.name}: {error!r}"]), 127, 0, 0)
+    run.done.put((stage, ended))
+
+
+def summarise(run: Run, display: Display) -> counts.Counts:
+    """The stages in their own order, what was skipped and what failed, and the sum."""
+    total = counts.Counts()
+    display.line(f"\n{'stage':<{display.width}}  {'time':>7}  {'work':>7}")
+    for stage in run.chosen:
+        ended = run.ended[stage.name]
+        total.add(ended.found)
+        display.line(f"{stage.name:<{display.width}}  {ended.seconds:5.0f} s  {ended.worked:5.0f} s  {ended.found}")
+    for skip in dict.fromkeys(total.skips):
+        display.line(f"skipped: {skip}")
+    for stage in run.chosen:
+        if run.ended[stage.name].found.failed:
+            display.line(f"failed: {stage.name}, see {shown(stage.log)}")
+    seconds = time.monotonic() - display.begun
+    work = sum(ended.worked for ended in run.ended.values())
+    display.line(f"{seconds:.0f} s, with {work:.0f} s of work; logs in {shown(LOGS)}")
+    times = {name: {"seconds": round(ended.seconds, 1), "worked": round(ended.worked, 1)} for name, ended in run.ended.items()}
+    (LOGS / "times.json").write_text(json.dumps(times, indent=1))
+    (LOGS / "summary.txt").write_text(f"{total}\n")
+    return total
+
+
+def choose(all_of_them: list[Stage], prefixes: list[str]) -> list[Stage]:
+    """The stages whose names start so, and those that they need."""
+    names = {stage.name for stage in all_of_them if any(stage.name.startswith(prefix) for prefix in prefixes)}
+    while missing := {need for stage in all_of_them if stage.name in names for need in stage.needs} - names:
+        names |= missing
+    return [stage for stage in all_of_them if stage.name in names]
 
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--only", metavar="PREFIX", default="", help="only the stages whose name starts so")
+    parser.add_argument(
+        "--only", metavar="PREFIX", default="", help="only the stages whose names start so, several with commas; and what those need"
+    )
     parser.add_argument("--list", action="store_true", help="list the stages and end")
+    parser.add_argument("--full", action="store_true", help="everything in all its length, as with FULL=1: for a night")
+    parser.add_argument("--lanes", type=int, default=2, help="so many stages at a time (default 2)")
     options = parser.parse_args()
-    stages = [stage for stage in STAGES if stage.name.startswith(options.only)]
-    if options.list:
-        for stage in stages:
-            print(f"{stage.name:<14} {' '.join(stage.command)}")
-        return 0
-    if not stages:
+    is_full = options.full or os.environ.get("FULL", "") not in ("", "0")
+    if is_full:
+        os.environ["LEASEHOLD_FULL"] = "1"  # the tests of C, Node and Python ask for it
+    chosen = choose(stages(is_full), options.only.split(","))
+    if options.lanes < 1:
+        parser.error("there must be a lane")
+    if not chosen:
         parser.error(f"no stage starts with {options.only!r}; --list shows them")
-
+    width = max(len(stage.name) for stage in chosen)
+    if options.list:
+        for stage in chosen:
+            print(f"{stage.name:<{width}}  {' '.join(stage.command)}")
+        return 0
     LOGS.mkdir(parents=True, exist_ok=True)
-    total = counts.Counts()
-    started = time.monotonic()
-    for stage in stages:
-        print(f"{stage.name:<14} ", end="", flush=True)
-        log = LOGS / f"{stage.name}.log"
-        begun = time.monotonic()
-        try:
-            exit_code = run(stage, log)
-        except OSError as error:
-            log.write_text(f"{stage.command[0]}: {error}\n")
-            exit_code = 127
-        output = log.read_text(errors="replace")
-        found = judge(stage, exit_code, output)
-        total.add(found)
-        print(f"{time.monotonic() - begun:6.0f} s  {found}", flush=True)
-        if found.failed:
-            show_failure(log, output, exit_code)
-    for reason in total.reasons:
-        print(f"skipped: {reason}")
-    print(f"{time.monotonic() - started:.0f} s; logs in {LOGS.relative_to(ROOT)}")
-    (LOGS / "summary.txt").write_text(f"{total}\n")
+    display = Display(width)
+    run = Run(chosen, FULL_LIMIT_SECONDS if is_full else LIMIT_SECONDS, options.lanes)
+    try:
+        play(run, display)
+    except KeyboardInterrupt:
+        display.line(f"interrupted; ending {', '.join(stage.name for stage in run.running()) or 'nothing'}")
+        # A second one must not keep us from that.
+        signal.signal(signal.SIGINT, signal.SIG_IGN)
+        signal.signal(signal.SIGTERM, signal.SIG_IGN)
+        end_processes(run.mark, GRACE_SECONDS)
+        return 130
+    total = summarise(run, display)
     print(total, flush=True)
     return 0 if total.failed == 0 else 1
 
@@ -169,7 +310,4 @@ def interrupt(_number: int, _frame: object) -> None:
 
 if __name__ == "__main__":
     signal.signal(signal.SIGTERM, interrupt)
-    try:
-        sys.exit(main())
-    except KeyboardInterrupt:
-        sys.exit(130)
+    sys.exit(main())

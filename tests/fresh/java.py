@@ -8,6 +8,7 @@ left in etcd.
 """
 
 import json
+import os
 import re
 import shutil
 import subprocess
@@ -58,7 +59,9 @@ def install(directory: Path) -> Path:
     for path in [*usual.glob("*"), *usual.glob("io/*")]:
         if path.name not in ("io", "leasehold"):
             (repository / path.relative_to(usual)).symlink_to(path)
-    command = [ROOT / "scripts/maven.sh", "--untested", "install", "-pl", ",".join(MODULES), "-am"]
+    # For a release the library that users get; for `make test` that of its own build, which takes no minutes to optimise.
+    library = ["--dev-library"] if "--dev-library" in sys.argv else []
+    command = [ROOT / "scripts/maven.sh", *library, "--untested", "install", "-pl", ",".join(MODULES), "-am"]
     subprocess.run([*command, f"-Dmaven.repo.local={repository}"], check=True)
     return repository
 
@@ -85,7 +88,7 @@ def maven(where: Path, repository: Path, *goals: str) -> None:
 @contextmanager
 def etcd():
     """The endpoint of a real etcd, in which nothing may be left."""
-    program = ROOT / "target/debug/leasehold-etcd"
+    program = Path(os.environ.get("CARGO_TARGET_DIR") or ROOT / "target") / "debug/leasehold-etcd"
     with subprocess.Popen([program], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:
         try:
             endpoint = json.loads(process.stdout.readline())["endpoints"][0]

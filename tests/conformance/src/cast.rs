@@ -38,8 +38,12 @@ pub fn discover(folder: &Path) -> Result<Drivers> {
     Ok(drivers)
 }
 
-/// Every way to play `scenario` with `drivers`; `turn` shifts the mix, so that all parts are played by all languages in time.
-pub fn castings(scenario: &Scenario, drivers: &Drivers, turn: usize) -> Vec<Casting> {
+/// The language of the core itself.
+const CORE: &str = "rust";
+
+/// The ways to play `scenario` with `drivers`: every language alone, and all of them mixed; if it `is_short`, what is about the core
+/// only with Rust and one more cast. `turn` shifts the mix, so that all parts are played by all languages in time.
+pub fn castings(scenario: &Scenario, drivers: &Drivers, turn: usize, is_short: bool) -> Vec<Casting> {
     let parts: Vec<(&String, &Vec<String>)> = scenario
         .actors
         .iter()
@@ -73,6 +77,15 @@ pub fn castings(scenario: &Scenario, drivers: &Drivers, turn: usize) -> Vec<Cast
     if !castings.iter().any(known) {
         castings.push(Casting::Play("mixed".to_owned(), mixed));
     }
+    let is = |casting: &Casting, wanted: &str| matches!(casting, Casting::Play(label, _) if label == wanted);
+    if scenario.core && is_short && castings.iter().any(|casting| is(casting, CORE)) {
+        let others: Vec<_> = castings.iter().filter(|casting| !is(casting, CORE)).cloned().collect();
+        castings.retain(|casting| is(casting, CORE) || is(casting, "mixed"));
+        // Where there is nothing to mix, another language takes its turn.
+        if castings.len() == 1 && !others.is_empty() {
+            castings.push(others[turn % others.len()].clone());
+        }
+    }
     castings
 }
 
@@ -86,6 +99,10 @@ mod tests {
 
     fn labels(actors: &str, languages: &[&str]) -> Vec<String> {
         let scenario = Scenario::parse(&format!("about: x\nactors: {actors}\nsteps: []")).unwrap();
+        shown(&scenario, languages, 0, true)
+    }
+
+    fn shown(scenario: &Scenario, languages: &[&str], turn: usize, is_short: bool) -> Vec<String> {
         let label = |casting| match casting {
             Casting::Play(label, cast) => {
                 let parts: Vec<_> = cast.iter().map(|(name, (language, _))| format!("{name}={language}")).collect();
@@ -93,7 +110,7 @@ mod tests {
             }
             Casting::Skip(why) => format!("skip: {why}"),
         };
-        castings(&scenario, &drivers(languages), 0).into_iter().map(label).collect()
+        castings(scenario, &drivers(languages), turn, is_short).into_iter().map(label).collect()
     }
 
     #[test]
@@ -105,6 +122,23 @@ mod tests {
         assert_eq!(labels("{a: any, b: any}", &["rust"]), ["rust: a=rust b=rust"]);
         assert_eq!(labels("{a: any}", &["c", "rust"]), ["c: a=c", "rust: a=rust"]);
         assert_eq!(labels("{a: any, e: {foreign: etcdctl}}", &["rust"]), ["rust: a=rust"]);
+    }
+
+    #[test]
+    fn what_is_about_the_core_is_played_by_rust_and_by_one_more_cast() {
+        let two = Scenario::parse("about: x\ncore: true\nactors: {a: any, b: any}\nsteps: []").unwrap();
+        let all = ["c", "java", "rust"];
+        assert_eq!(shown(&two, &all, 0, true), ["rust: a=rust b=rust", "mixed: a=c b=java"]);
+        assert_eq!(shown(&two, &all, 1, true), ["rust: a=rust b=rust", "mixed: a=java b=rust"]);
+        assert_eq!(shown(&two, &all, 0, false).len(), 4);
+        assert_eq!(
+            shown(&two, &["c", "java"], 0, true).len(),
+            3,
+            "without Rust there is nobody to stand in for the others"
+        );
+        let one = Scenario::parse("about: x\ncore: true\nactors: {a: any}\nsteps: []").unwrap();
+        assert_eq!(shown(&one, &all, 0, true), ["rust: a=rust", "c: a=c"]);
+        assert_eq!(shown(&one, &all, 1, true), ["rust: a=rust", "java: a=java"]);
     }
 
     #[test]

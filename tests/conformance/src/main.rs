@@ -43,6 +43,12 @@ struct Options {
     /// List the scenarios and end.
     #[arg(long)]
     list: bool,
+    /// Play the scenarios about the core with Rust and one more cast only, not with every language alone.
+    #[arg(long)]
+    short: bool,
+    /// Write how many plays passed, failed and were skipped into this file, as JSON.
+    #[arg(long, value_name = "FILE")]
+    report: Option<PathBuf>,
     /// How many plays run at the same time, each with its own etcd. Most of their time they wait for a TTL.
     #[arg(long, default_value_t = 4)]
     jobs: usize,
@@ -84,17 +90,17 @@ async fn run(options: Options) -> Result<bool> {
     ensure!(!drivers.is_empty(), "there is no driver; build one, or name one with --driver");
     // Ctrl-C drops the plays, and with them their drivers and clusters.
     tokio::select! {
-        clean = play_all(scenarios, &drivers, &options) => Ok(clean),
+        clean = play_all(scenarios, &drivers, &options) => clean,
         _ = tokio::signal::ctrl_c() => bail!("interrupted"),
     }
 }
 
-async fn play_all(scenarios: Vec<Scenario>, drivers: &Drivers, options: &Options) -> bool {
+async fn play_all(scenarios: Vec<Scenario>, drivers: &Drivers, options: &Options) -> Result<bool> {
     let (version, repeat, jobs) = (options.version, options.repeat, options.jobs.max(1));
     let mut report = Report::new(target().join("conformance"), options.keep);
     let mut running: JoinSet<(String, String, Outcome)> = JoinSet::new();
     for (turn, scenario) in scenarios.iter().enumerate() {
-        for casting in cast::castings(scenario, drivers, turn) {
+        for casting in cast::castings(scenario, drivers, turn, options.short) {
             let (label, cast) = match casting {
                 Casting::Play(label, cast) => (label, cast),
                 Casting::Skip(why) => {
@@ -116,7 +122,11 @@ async fn play_all(scenarios: Vec<Scenario>, drivers: &Drivers, options: &Options
         next(&mut running, &mut report).await;
     }
     println!("\n{}", report.table());
-    report.is_clean()
+    if let Some(path) = &options.report {
+        std::fs::write(path, report.counts().to_string())
+            .with_context(|| format!("cannot write {}", path.display()))?;
+    }
+    Ok(report.is_clean())
 }
 
 async fn next(running: &mut JoinSet<(String, String, Outcome)>, report: &mut Report) {

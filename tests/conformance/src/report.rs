@@ -14,6 +14,8 @@ pub struct Report {
     keep: bool,
     /// By scenario, then by cast.
     rows: BTreeMap<String, BTreeMap<String, Cell>>,
+    /// Why a scenario was not played.
+    skips: BTreeMap<String, String>,
 }
 
 #[derive(Debug)]
@@ -26,7 +28,7 @@ enum Cell {
 impl Report {
     /// An empty one. The histories of failed plays go into `folder`; those of all of them, if `keep` says so.
     pub fn new(folder: PathBuf, keep: bool) -> Self {
-        Self { folder, keep, rows: BTreeMap::new() }
+        Self { folder, keep, rows: BTreeMap::new(), skips: BTreeMap::new() }
     }
 
     /// Takes a play that has ended; returns what to print.
@@ -62,6 +64,7 @@ impl Report {
     /// Takes a scenario that cannot be played; returns what to print.
     pub fn skipped(&mut self, scenario: &str, why: &str) -> String {
         self.rows.entry(scenario.to_owned()).or_default().insert(String::new(), Cell::Skipped);
+        self.skips.insert(scenario.to_owned(), why.to_owned());
         format!("SKIPPED {scenario}: {why}")
     }
 
@@ -72,6 +75,22 @@ impl Report {
 
     fn cells(&self) -> impl Iterator<Item = &Cell> {
         self.rows.values().flat_map(BTreeMap::values)
+    }
+
+    /// How many plays passed, failed and were skipped, and which: what `scripts/counts.py` reads.
+    pub fn counts(&self) -> serde_json::Value {
+        let of = |matches: fn(&Cell) -> bool| -> Vec<String> {
+            let named = |(scenario, row): (&String, &BTreeMap<String, Cell>)| -> Vec<String> {
+                row.iter().filter(|(_, cell)| matches(cell)).map(|(cast, _)| format!("{scenario} [{cast}]")).collect()
+            };
+            self.rows.iter().flat_map(named).collect()
+        };
+        let passed = of(|cell| matches!(cell, Cell::Passed(_))).len();
+        let failures = of(|cell| matches!(cell, Cell::Failed));
+        let skips: Vec<String> = self.skips.iter().map(|(scenario, why)| format!("{scenario}: {why}")).collect();
+        serde_json::json!({
+            "passed": passed, "failed": failures.len(), "skipped": skips.len(), "failures": failures, "skips": skips,
+        })
     }
 
     /// A line for each scenario, a column for each cast, and the counts as the last line.
@@ -134,6 +153,11 @@ mod tests {
         std::fs::remove_dir_all(&folder).unwrap();
         assert_eq!(report.skipped("tls", "no driver"), "SKIPPED tls: no driver");
         assert!(!report.is_clean());
+        let counts = report.counts();
+        let wanted = serde_json::json!({
+            "passed": 1, "failed": 1, "skipped": 1, "failures": ["fifo [mixed]"], "skips": ["tls: no driver"],
+        });
+        assert_eq!(counts, wanted);
         let table = report.table();
         assert_eq!(table.lines().last(), Some("1 passed, 1 failed, 1 skipped"));
         assert!(table.contains("fifo   FAILED    1.5 s"), "{table}");

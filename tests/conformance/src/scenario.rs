@@ -17,6 +17,10 @@ pub struct Scenario {
     pub name: String,
     /// What is promised, in one sentence.
     pub about: String,
+    /// What it shows lies in the core, below every binding: a short run plays it with Rust and one more cast, not with each
+    /// language alone.
+    #[serde(default)]
+    pub core: bool,
     /// The cluster it needs; a single member in memory where it says nothing.
     #[serde(default)]
     pub cluster: ClusterSpec,

@@ -1,0 +1,138 @@
+"""What `make test` consists of: its stages, what each needs, and how each is counted. scripts/test.py runs them.
+
+docs/guarantees.md says to users what is tested when.
+"""
+
+import os
+import sys
+from dataclasses import dataclass, field
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parent.parent
+# One absolute place, wherever a stage is started from.
+TARGET = Path(os.environ.get("CARGO_TARGET_DIR") or ROOT / "target").absolute()
+LOGS = TARGET / "test-logs"
+# The test programs that the first stage has built.
+PROGRAMS = LOGS / "programs.json"
+
+# Where Maven's modules lie, and how deep.
+SUREFIRE = [("bindings-java", "*/"), ("bindings-java", "*/*/"), ("tests/samples", "*/")]
+
+# What only one stage may use at a time. Cargo locks what it builds in, and whoever comes second would wait there in silence.
+CARGO = "what cargo builds"
+# Built again, and so replaced, by the tests of these languages: nobody else may run it then.
+C, NODE, JAVA = "the C library", "the Node package", "the Java modules"
+
+
+@dataclass
+class Stage:
+    """One command. A check counts as one; tests are counted by the report of their runner, and at least one must run."""
+
+    name: str
+    command: list[str]
+    # Tests report for themselves (counts.py says how), or as JUnit's XML, in these folders under names of these patterns.
+    is_tests: bool = False
+    junit: list[tuple[Path, str]] = field(default_factory=list)
+    environment: dict[str, str] = field(default_factory=dict)
+    # The stages without which this one cannot run.
+    needs: list[str] = field(default_factory=list)
+    # What it uses that others must not use meanwhile.
+    alone: list[str] = field(default_factory=list)
+
+    @property
+    def log(self) -> Path:
+        return LOGS / f"{self.name}.log"
+
+    @property
+    def report(self) -> Path:
+        return LOGS / f"{self.name}.json"
+
+
+def stages(is_full: bool) -> list[Stage]:
+    """All of them, in the order in which they start if nothing keeps them; `is_full` is for a night."""
+
+    def size(usual: int, full: int) -> str:
+        return str(full if is_full else usual)
+
+    python = [sys.executable, "-B"]
+    pytest_report = LOGS / "python.xml"
+    # Nobody tests the speed here: the library that the build has made for all is good enough, but for a night.
+    java_library = [] if is_full else ["--dev-library"]
+    sim = ["cargo", "run", "--profile", "sim", "-p", "leasehold-sim", "--"]
+    return [
+        Stage("scripts", [*python, "scripts/test_scripts.py"], is_tests=True),
+        # Everything that cargo builds in its dev profile, once, with one set of features: the libraries, the programs and the
+        # tests; then the packages of the other languages.
+        Stage("build", ["scripts/build.sh", "--tests", str(PROGRAMS), *(["--optimised-java"] if is_full else [])], alone=[CARGO, C, NODE, JAVA]),
+        Stage("lint-format", ["cargo", "fmt", "--all", "--check", "--", "--color=never"]),
+        Stage("lint-node", ["bindings-node/lint"]),
+        Stage("lint-python", ["bindings-python/lint"]),
+        # Before anything that asks for "any" etcd: from here on that is 3.7, as in the cache the newest comes first.
+        Stage("servers", [str(TARGET / "debug/leasehold-etcd"), "--build-only"], needs=["build"]),
+        # Waits more than it works, so it runs beside what is to be built. Needs nothing of cargo.
+        Stage(
+            "conformance",
+            ["tests/conformance/play", "--built", "--version", "3.7", *([] if is_full else ["--short"])],
+            is_tests=True,
+            needs=["build", "servers"],
+            alone=[C, NODE, JAVA],
+        ),
+        Stage("lint-clippy", ["cargo", "clippy", "--workspace", "--all-targets", "--", "-D", "warnings"], alone=[CARGO]),
+        Stage(
+            "lint-doc",
+            # With the private items, so that the links among those are checked too.
+            ["cargo", "doc", "--workspace", "--no-deps", "--document-private-items"],
+            environment={"RUSTDOCFLAGS": "-D warnings"},
+            alone=[CARGO],
+        ),
+        # The tests on all versions of etcd are among them; each goes through the versions that it is about.
+        Stage(
+            "workspace",
+            ["scripts/cargo_tests.py", "--built", str(PROGRAMS)],
+            is_tests=True,
+            needs=["build", "servers"],
+        ),
+        Stage("examples", ["scripts/cargo_tests.py", "--doc"], is_tests=True, needs=["build"], alone=[CARGO]),
+        # The locks and queues of the bridge under a scheduler that tries the orders of threads; a build of its own.
+        Stage(
+            "model",
+            ["scripts/cargo_tests.py", "--", "-p", "leasehold-bridge", "--features", "testing,model", "--test", "model"],
+            is_tests=True,
+            alone=[CARGO],
+        ),
+        # Optimised builds of their own: seeds and states by the thousand, and faults planted in a copy.
+        Stage("simulation", [*sim, "--seeds", size(4_000, 200_000)]),
+        Stage("search", [*sim, "--search", size(120_000, 1_000_000)]),
+        Stage("teeth", ["tests/sim/teeth.py", *([] if is_full else ["--quick"])]),
+        # With their documentation, whose warnings fail it.
+        Stage(
+            "java",
+            ["scripts/maven.sh", *java_library, "--verbose", "verify", "-Prelease"],
+            is_tests=True,
+            junit=[(ROOT / place, f"{depth}target/surefire-reports/TEST-*.xml") for place, depth in SUREFIRE],
+            needs=["build", "servers"],
+            alone=[JAVA],
+        ),
+        Stage(
+            "python",
+            ["bindings-python/test"],
+            is_tests=True,
+            junit=[(LOGS, pytest_report.name)],
+            environment={"PYTEST_ADDOPTS": f"--junitxml='{pytest_report}'"},
+            needs=["build", "servers"],
+        ),
+        Stage("c", [*python, "ffi-c/tests/test_c.py"], is_tests=True, needs=["build", "servers"], alone=[CARGO, C]),
+        Stage("node", ["bindings-node/test"], is_tests=True, needs=["build", "servers"], alone=[NODE]),
+        # `make sample` plays the copied lock, too, and so does a night.
+        Stage(
+            "sample-sale",
+            ["tests/samples/flash-sale/run", "--locks", "none", *(["jetcd"] if is_full else []), "leasehold"],
+            is_tests=True,
+            needs=["build", "servers"],
+            alone=[JAVA],
+        ),
+        # Both kinds of instances in one queue, as processes.
+        Stage("java-upgrade", ["tests/samples/java/run", "upgrade"], needs=["build", "servers"], alone=[JAVA]),
+        # Installed, and used by projects that know only the coordinates.
+        Stage("java-fresh", ["tests/fresh/java.py", *java_library], needs=["build", "servers"], alone=[JAVA]),
+    ]

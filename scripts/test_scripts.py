@@ -1,0 +1,251 @@
+"""The summary must not lie, and nothing may outlive it: what is counted from each kind of report, and how stages are run."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+import unittest
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).parent))
+import cargo_tests  # noqa: E402
+import counts  # noqa: E402
+import stages  # noqa: E402
+import test as runner  # noqa: E402
+import unittests  # noqa: E402
+from stages import Stage  # noqa: E402
+
+
+class InFolder(unittest.TestCase):
+    def setUp(self):
+        folder = tempfile.TemporaryDirectory()
+        self.addCleanup(folder.cleanup)
+        self.folder = Path(folder.name)
+
+    def write(self, name, text):
+        path = self.folder / name
+        path.write_text(text)
+        return path
+
+
+class ReadsReports(InFolder):
+    def test_what_our_runners_write_is_read_again(self):
+        written = counts.Counts(3, 1, 1, ["fork (java)"], ["tls: no certificate"])
+        os.environ[counts.PLACE] = str(self.folder / "report.json")
+        self.addCleanup(os.environ.pop, counts.PLACE)
+        counts.write(written)
+        self.assertEqual(counts.read(self.folder / "report.json"), written)
+
+    def test_junit_counts_each_test_once(self):
+        report = self.write(
+            "TEST-a.xml",
+            '<testsuites tests="9"><testsuite tests="4" failures="1" errors="1" skipped="1">'
+            '<testcase classname="a.B" name="fine" time="1"><system-out>failure</system-out></testcase>'
+            '<testcase classname="a.B" name="wrong"><failure message="x">y</failure></testcase>'
+            '<testcase classname="a.B" name="broken"><error message="x">y</error></testcase>'
+            '<testcase classname="a.B" name="left out"><skipped message="no IPv6"/></testcase>'
+            "</testsuite></testsuites>",
+        )
+        read = counts.read(report)
+        self.assertEqual(str(read), "1 passed, 2 failed, 1 skipped")
+        self.assertEqual(read.failures, ["a.B.wrong", "a.B.broken"])
+        self.assertEqual(read.skips, ["a.B.left out: no IPv6"])
+
+    def test_what_is_no_report_is_an_error(self):
+        for name, text in (("a.xml", "<testsuite"), ("a.json", "3 passed"), ("a.json", '{"passes": 3}'), ("a.json", "[]")):
+            with self.assertRaises(ValueError):
+                counts.read(self.write(name, text))
+
+
+class CountsUnittests(unittest.TestCase):
+    def test_each_test_counts_once(self):
+        class Some(unittest.TestCase):
+            def test_passes(self):
+                pass
+
+            def test_fails_in_two_parts(self):
+                for part in range(2):
+                    with self.subTest(part):
+                        self.fail()
+
+            def test_breaks(self):
+                raise OSError
+
+            @unittest.skip("no compiler")
+            def test_is_skipped(self):
+                pass
+
+            @unittest.expectedFailure
+            def test_passes_although_it_must_not(self):
+                pass
+
+        suite = unittest.defaultTestLoader.loadTestsFromTestCase(Some)
+        with open(os.devnull, "w") as nowhere:
+            result = unittest.TextTestRunner(nowhere, resultclass=unittests.Result).run(suite)
+        found = unittests.count(result)
+        self.assertEqual(str(found), "1 passed, 3 failed, 1 skipped")
+        self.assertIn("no compiler", found.skips[0])
+
+
+class JudgesTestPrograms(unittest.TestCase):
+    TESTS = {"a", "b", "c"}
+
+    def judge(self, status, output="", ignored=frozenset()):
+        return cargo_tests.judge("core test lock", self.TESTS, set(ignored), status, output)
+
+    def test_a_good_end_says_that_all_have_passed(self):
+        self.assertEqual(str(self.judge(0)), "3 passed, 0 failed, 0 skipped")
+
+    def test_failed_tests_are_named(self):
+        found = self.judge(101, "test a ... ok\ntest b ... FAILED\ntest c ... ok\n")
+        self.assertEqual((str(found), found.failures), ("2 passed, 1 failed, 0 skipped", ["core test lock b"]))
+
+    def test_a_failure_without_a_name_counts_all_the_same(self):
+        self.assertEqual(self.judge(101, "nothing").failed, 1)
+
+    def test_a_crash_is_a_failure_and_what_did_not_run_has_not_passed(self):
+        found = self.judge(-6, "test a ... ok\n")
+        self.assertEqual((str(found), found.failures), ("1 passed, 1 failed, 0 skipped", ["core test lock crashed with -6"]))
+
+    def test_a_test_that_skips_itself_does_not_count_as_passed(self):
+        output = (
+            "successes:\n\n---- a stdout ----\nsome words\nSKIPPED etcd 3.4: it is not here\nSKIPPED etcd 3.5: there is no Go\n\n"
+            "---- b stdout ----\nsome words\n"
+        )
+        found = self.judge(0, output)
+        self.assertEqual(str(found), "2 passed, 0 failed, 1 skipped")
+        self.assertEqual(
+            found.skips, ["core test lock a: etcd 3.4: it is not here", "core test lock a: etcd 3.5: there is no Go"]
+        )
+
+    def test_a_failed_test_stays_failed_whatever_it_skipped(self):
+        found = self.judge(101, "test a ... FAILED\n\nfailures:\n\n---- a stdout ----\nSKIPPED etcd 3.4: it is not here\n")
+        self.assertEqual(str(found), "2 passed, 1 failed, 0 skipped")
+
+    def test_an_ignored_test_is_skipped_with_its_reason(self):
+        found = self.judge(0, "test slow ... ignored, takes an hour\n", {"slow", "odd"})
+        self.assertEqual(str(found), "3 passed, 0 failed, 2 skipped")
+        self.assertEqual(found.skips, ["core test lock odd: no reason given", "core test lock slow: takes an hour"])
+
+
+class RunsStages(InFolder):
+    """Stages of their own, whose logs and reports lie in a folder of their own."""
+
+    def setUp(self):
+        super().setUp()
+        before = stages.LOGS
+        stages.LOGS = self.folder
+        self.addCleanup(setattr, stages, "LOGS", before)
+
+    def stage(self, name, script, **more):
+        return Stage(name, ["sh", "-c", script], **more)
+
+    def judge(self, script, **more):
+        return str(runner.execute(self.stage("x", script, **more), "mark", 60).found)
+
+    def test_a_check_counts_as_one(self):
+        self.assertEqual(self.judge("echo 3 passed, 0 failed"), "1 passed, 0 failed, 0 skipped")
+        self.assertEqual(self.judge("exit 3"), "0 passed, 1 failed, 0 skipped")
+        no_such = runner.execute(Stage("x", [str(self.folder / "nothing")]), "mark", 60)
+        self.assertEqual((no_such.exit_code, no_such.found.failed), (127, 1))
+
+    def report(self, **told):
+        return f"echo '{json.dumps(told)}' > $LEASEHOLD_REPORT"
+
+    def test_tests_count_what_they_report(self):
+        self.assertEqual(self.judge(self.report(passed=3, skipped=1), is_tests=True), "3 passed, 0 failed, 1 skipped")
+
+    def test_tests_that_ran_nothing_are_a_failure(self):
+        self.assertEqual(self.judge("echo 3 passed, 0 failed, 0 skipped", is_tests=True), "0 passed, 1 failed, 0 skipped")
+        self.assertEqual(self.judge(self.report(passed=0), is_tests=True), "0 passed, 1 failed, 0 skipped")
+
+    def test_a_bad_exit_without_a_failed_test_is_a_failure(self):
+        self.assertEqual(self.judge(self.report(passed=3) + "; exit 101", is_tests=True), "3 passed, 1 failed, 0 skipped")
+
+    def test_a_failure_counted_by_the_runner_is_not_counted_twice(self):
+        script = self.report(passed=3, failed=2) + "; exit 1"
+        self.assertEqual(self.judge(script, is_tests=True), "3 passed, 2 failed, 0 skipped")
+
+    def test_reports_of_a_former_run_are_not_counted(self):
+        self.write("x.json", '{"passed": 7}')
+        self.write("TEST-old.xml", '<testsuite><testcase name="a"/></testsuite>')
+        junit = [(self.folder, "TEST-*.xml")]
+        new = f"echo '<testsuite><testcase name=\"a\"/></testsuite>' > {self.folder}/TEST-new.xml"
+        self.assertEqual(self.judge(new, is_tests=True, junit=junit), "1 passed, 0 failed, 0 skipped")
+
+    def test_a_stage_that_hangs_is_ended(self):
+        ended = runner.execute(self.stage("x", "sleep 600"), "mark", 0.2)
+        self.assertEqual((ended.found.failed, ended.exit_code), (1, -signal.SIGKILL))
+
+    def test_nothing_outlives_its_stage_and_nothing_else_is_ended(self):
+        # Names that start alike, and a process that has moved to a session of its own.
+        other = subprocess.Popen(["sleep", "600"], env={**os.environ, runner.MARK: "mark/java-fresh/"})
+        self.addCleanup(other.wait)
+        self.addCleanup(other.kill)
+        runner.execute(self.stage("java", "setsid sleep 600 & setsid sleep 600 &"), "mark", 60)
+        self.assertEqual(runner.processes("mark/java/"), [])
+        self.assertIsNone(other.poll())
+
+    def test_an_interrupted_run_ends_all_that_it_has_started(self):
+        # A process that does not listen to the first signal, and one that cleans up.
+        script = f"trap 'echo clean > {self.folder}/clean; exit' INT; (trap '' INT; sleep 600) & echo > {self.folder}/up; wait; wait"
+        child = subprocess.Popen(["sh", "-c", script], env={**os.environ, runner.MARK: "run/x/"}, start_new_session=True)
+        deadline = time.monotonic() + 30
+        while not (self.folder / "up").exists() and time.monotonic() < deadline:
+            time.sleep(0.01)
+        runner.end_processes("run/", 1)
+        child.wait(30)
+        self.assertEqual(runner.processes("run/"), [])
+        self.assertTrue((self.folder / "clean").exists())
+
+
+class ChoosesStages(unittest.TestCase):
+    def setUp(self):
+        self.build, self.lint = Stage("build", [], alone=["cargo"]), Stage("lint", [], alone=["cargo"])
+        self.java, self.fresh = Stage("java", [], needs=["build"], alone=["maven"]), Stage("fresh", [], needs=["java"])
+        self.all = [self.build, self.lint, self.java, self.fresh]
+
+    def start(self, run, wanted):
+        self.assertEqual(run.ready(), wanted)
+        run.begun[wanted.name] = 0
+
+    def end(self, run, stage):
+        run.ended[stage.name] = runner.Ended(counts.Counts(failed=1), 1, 0, 0)
+
+    def test_a_stage_waits_for_what_it_needs_and_for_what_another_one_uses(self):
+        run = runner.Run(self.all, 60, 2)
+        self.start(run, self.build)
+        self.assertIsNone(run.ready(), "both use cargo, and the others need what is built")
+        self.end(run, self.build)
+        # Even what was not built well: each says itself what it lacks.
+        self.start(run, self.lint)
+        self.start(run, self.java)
+        self.end(run, self.java)
+        self.start(run, self.fresh)
+        self.assertIsNone(run.ready())
+
+    def test_no_more_at_a_time_than_there_are_lanes(self):
+        run = runner.Run([Stage("a", []), Stage("b", [])], 60, 1)
+        self.start(run, run.chosen[0])
+        self.assertIsNone(run.ready())
+
+    def test_what_is_chosen_comes_with_what_it_needs(self):
+        self.assertEqual(runner.choose(self.all, ["fresh"]), [self.build, self.java, self.fresh])
+        self.assertEqual(runner.choose(self.all, ["lint", "bu"]), [self.build, self.lint])
+        self.assertEqual(runner.choose(self.all, [""]), self.all)
+        self.assertEqual(runner.choose(self.all, ["nothing"]), [])
+
+    def test_the_stages_need_only_stages_that_come_before(self):
+        for is_full in (False, True):
+            names = []
+            for stage in stages.stages(is_full):
+                self.assertLessEqual(set(stage.needs), set(names), stage.name)
+                self.assertNotIn(stage.name, names)
+                names.append(stage.name)
+
+
+if __name__ == "__main__":
+    unittests.main()
