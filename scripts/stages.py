@@ -54,13 +54,14 @@ def stages(is_full: bool) -> list[Stage]:
     def size(usual: int, full: int) -> str:
         return str(full if is_full else usual)
 
-    python = [sys.executable, "-B"]
+    unittests = [sys.executable, "-B", "scripts/unittests.py"]
     pytest_report = LOGS / "python.xml"
     # Nobody tests the speed here: the library that the build has made for all is good enough, but for a night.
     java_library = [] if is_full else ["--dev-library"]
     sim = ["cargo", "run", "--profile", "sim", "-p", "leasehold-sim", "--"]
     return [
-        Stage("scripts", [*python, "scripts/test_scripts.py"], is_tests=True),
+        Stage("scripts", [*unittests, "scripts/test_scripts.py"], is_tests=True),
+        Stage("scripts-setup", [*unittests, "scripts/test_setup.py"], is_tests=True),
         # Everything that cargo builds in its dev profile, once, with one set of features: the libraries, the programs and the
         # tests; then the packages of the other languages.
         Stage("build", ["scripts/build.sh", "--tests", str(PROGRAMS), *(["--optimised-java"] if is_full else [])], alone=[CARGO, C, NODE, JAVA]),
@@ -121,7 +122,7 @@ def stages(is_full: bool) -> list[Stage]:
             environment={"PYTEST_ADDOPTS": f"--junitxml='{pytest_report}'"},
             needs=["build", "servers"],
         ),
-        Stage("c", [*python, "ffi-c/tests/test_c.py"], is_tests=True, needs=["build", "servers"], alone=[CARGO, C]),
+        Stage("c", [*unittests, "ffi-c/tests/test_c.py"], is_tests=True, needs=["build", "servers"], alone=[CARGO, C]),
         Stage("node", ["bindings-node/test"], is_tests=True, needs=["build", "servers"], alone=[NODE]),
         # `make sample` plays the copied lock, too, and so does a night.
         Stage(

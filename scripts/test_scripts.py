@@ -9,6 +9,7 @@ import tempfile
 import time
 import unittest
 from pathlib import Path
+from unittest import mock
 
 sys.path.insert(0, str(Path(__file__).parent))
 import cargo_tests  # noqa: E402
@@ -34,9 +35,8 @@ class InFolder(unittest.TestCase):
 class ReadsReports(InFolder):
     def test_what_our_runners_write_is_read_again(self):
         written = counts.Counts(3, 1, 1, ["fork (java)"], ["tls: no certificate"])
-        os.environ[counts.PLACE] = str(self.folder / "report.json")
-        self.addCleanup(os.environ.pop, counts.PLACE)
-        counts.write(written)
+        with mock.patch.dict(os.environ, {counts.PLACE: str(self.folder / "report.json")}):
+            counts.write(written)
         self.assertEqual(counts.read(self.folder / "report.json"), written)
 
     def test_junit_counts_each_test_once(self):
@@ -245,7 +245,3 @@ class ChoosesStages(unittest.TestCase):
                 self.assertLessEqual(set(stage.needs), set(names), stage.name)
                 self.assertNotIn(stage.name, names)
                 names.append(stage.name)
-
-
-if __name__ == "__main__":
-    unittests.main()

@@ -1,7 +1,13 @@
-"""Runs the tests of a Python file, as `unittest.main()` does, and reports them for machines, too (counts.py says how)."""
+#!/usr/bin/env python3
+"""Runs the tests of a Python file, as `python -m unittest -v` does, and reports them for machines, too (counts.py says how).
 
+    unittests.py FILE [TEST…]
+"""
+
+import importlib
 import sys
 import unittest
+from pathlib import Path
 
 import counts
 
@@ -28,10 +34,19 @@ def count(result: Result) -> counts.Counts:
     return counts.Counts(result.passed, len(failures), len(skips), failures, skips)
 
 
-def main() -> None:
-    """Runs the tests of the program that calls this, and ends it."""
+def main() -> int:
+    if len(sys.argv) < 2:
+        print("usage: unittests.py FILE [TEST…]", file=sys.stderr)
+        return 2
     sys.stdout.reconfigure(line_buffering=True)
+    path = Path(sys.argv[1]).resolve()
+    sys.path.insert(0, str(path.parent))
     runner = unittest.TextTestRunner(verbosity=2, resultclass=Result)
-    result = unittest.main(argv=sys.argv, exit=False, testRunner=runner).result
+    arguments = [path.name, *sys.argv[2:]]
+    result = unittest.main(importlib.import_module(path.stem), argv=arguments, exit=False, testRunner=runner).result
     counts.write(count(result))
-    sys.exit(0 if result.wasSuccessful() else 1)
+    return 0 if result.wasSuccessful() else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -277,7 +277,5 @@ class Installed(unittest.TestCase):
 
 
 if __name__ == "__main__":
-    sys.path.insert(0, str(ROOT / "scripts"))
-    import unittests
-
-    unittests.main()
+    sys.stdout.reconfigure(line_buffering=True)
+    unittest.main(argv=[sys.argv[0], "-v", *sys.argv[1:]])
