@@ -66,6 +66,8 @@ def stages(is_full: bool) -> list[Stage]:
         # tests; then the packages of the other languages.
         Stage("build", ["scripts/build.sh", "--tests", str(PROGRAMS), *(["--optimised-java"] if is_full else [])], alone=[CARGO, C, NODE, JAVA]),
         Stage("lint-format", ["cargo", "fmt", "--all", "--check", "--", "--color=never"]),
+        # Licences, bans and sources of all crates.
+        Stage("lint-deny", ["tools/deny/run"]),
         Stage("lint-node", ["bindings-node/lint"]),
         Stage("lint-python", ["bindings-python/lint"]),
         # Before anything that asks for "any" etcd: from here on that is 3.7, as in the cache the newest comes first.

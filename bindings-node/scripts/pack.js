@@ -10,6 +10,8 @@ const { tmpdir } = require('node:os')
 const { basename, join, resolve } = require('node:path')
 const platforms = require('./platforms.json')
 
+/** Our licence, and what those of the crates in the native module ask to pass on. */
+const NOTICES = ['LICENSE', 'THIRD-PARTY-NOTICES.txt']
 const home = join(__dirname, '..')
 const { devDependencies: _, private: __, scripts: ___, ...manifest } = require('../package.json')
 const [place, ...modules] = process.argv.slice(2).map((path) => resolve(path))
@@ -62,8 +64,10 @@ function pack(name, fill) {
   const directory = join(work, name)
   mkdirSync(directory)
   process.chdir(directory)
-  copyFileSync(join(home, '..', 'LICENSE'), 'LICENSE')
-  writeFileSync('package.json', `${JSON.stringify(fill(), null, 2)}\n`)
+  for (const notice of NOTICES) copyFileSync(join(home, '..', notice), notice)
+  const manifest = fill()
+  manifest.files = [...manifest.files, ...NOTICES]
+  writeFileSync('package.json', `${JSON.stringify(manifest, null, 2)}\n`)
   const packed = execFileSync('npm', ['pack', '--json', '--loglevel=error', '--pack-destination', place], {
     encoding: 'utf8',
     stdio: ['ignore', 'pipe', 'inherit'],

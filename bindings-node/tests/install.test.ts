@@ -5,7 +5,7 @@
 
 import { execFile, spawn } from 'node:child_process'
 import { once } from 'node:events'
-import { mkdir, mkdtemp, rm, symlink, writeFile } from 'node:fs/promises'
+import { mkdir, mkdtemp, readFile, rm, symlink, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { dirname, join } from 'node:path'
 import { promisify } from 'node:util'
@@ -144,6 +144,16 @@ describe('an empty directory', () => {
     expect(types.stdout).toContain('No problems found')
     const lint = await execute(join(bin, 'publint'), ['run', main, '--strict'])
     expect(lint.stdout).toMatch(/All good|No issues/i)
+  })
+
+  test('each package has the licence and the notices of what it contains', async () => {
+    expect(tarballs).toHaveLength(2)
+    for (const tarball of tarballs) {
+      for (const name of ['LICENSE', 'THIRD-PARTY-NOTICES.txt']) {
+        const { stdout } = await execute('tar', ['-xzOf', tarball, `package/${name}`])
+        expect(stdout).toBe(await readFile(join(here, '../..', name), 'utf8'))
+      }
+    }
   })
 
   test('without the native module it says what it tried', async () => {

@@ -19,6 +19,8 @@ from test_pages import EXAMPLE
 
 BINDINGS = ROOT / "bindings-python"
 BIN = Path(sys.executable).parent
+# What the licences of the crates in the module ask to pass on, and our own.
+NOTICES = ("LICENSE", "THIRD-PARTY-NOTICES.txt")
 # With an empty cache, the first of them compiles everything that the module is made of.
 pytestmark = pytest.mark.timeout(1400)
 
@@ -101,7 +103,8 @@ def test_the_wheel_holds_what_it_should(packages: Packages) -> None:
     expected = module | {str(path.relative_to(BINDINGS / "python")) for path in sources}
     about = {name.rpartition(".dist-info/")[2]: name for name in packages.files if ".dist-info/" in name}
     assert set(packages.files) - set(about.values()) == expected
-    assert packages.files[about["licenses/LICENSE"]] == (ROOT / "LICENSE").read_bytes()
+    for name in NOTICES:
+        assert packages.files[about[f"licenses/{name}"]] == (ROOT / name).read_bytes()
     metadata = packages.files[about["METADATA"]].decode()
     assert "protoc" in metadata, "the page says what building from source needs"
     assert "License-Expression: Apache-2.0" in metadata
@@ -117,10 +120,14 @@ def test_what_is_published_has_no_operations_for_tests(packages: Packages, tmp_p
 def test_the_source_distribution(packages: Packages, tmp_path: Path) -> None:
     with tarfile.open(packages.source) as source:
         names = {name.partition("/")[2] for name in source.getnames()}
+        for name in NOTICES:
+            text = source.extractfile(next(member for member in source if member.name.partition("/")[2] == name))
+            assert text is not None
+            assert text.read() == (ROOT / name).read_bytes()
         page = source.extractfile(next(member for member in source if member.name.endswith("/PKG-INFO")))
         assert page is not None
         assert b"protoc" in page.read(), "the page says what building it needs"
-    assert {"Cargo.lock", "LICENSE", "PKG-INFO", "core/src/lib.rs", "core/bridge/src/lib.rs"} <= names
+    assert {"Cargo.lock", "PKG-INFO", "core/src/lib.rs", "core/bridge/src/lib.rs"} <= names
     if not FULL:
         return
     # Built as pip builds it, with the tools of this environment; what cargo has compiled of other crates is used again.

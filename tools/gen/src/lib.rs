@@ -1,4 +1,7 @@
-//! What a program writes: the parts of pages between `<!-- generated: name -->` and `<!-- end -->`, and the header for C.
+//! What a program writes: the parts of pages between `<!-- generated: name -->` and `<!-- end -->`, the header for C, and the
+//! notices of the crates that we pass on.
+
+mod notices;
 
 use std::{
     fmt::Write as _,
@@ -23,6 +26,9 @@ const EXAMPLES: [(&str, &str); 6] = [
 /// The header that the entry points of `ffi-c` are.
 const HEADER: &str = "include/leasehold.h";
 
+/// What every artefact brings along beside the licence.
+const NOTICES: &str = "THIRD-PARTY-NOTICES.txt";
+
 /// The root of the repository.
 fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
@@ -38,7 +44,9 @@ pub fn update(check: bool) -> io::Result<Vec<&'static str>> {
         stale.push(name);
         if check { Ok(()) } else { fs::write(root().join(name), new) }
     };
-    renew(HEADER, &fs::read_to_string(root().join(HEADER))?, header()?)?;
+    for (file, new) in [(HEADER, header()?), (NOTICES, notices::text()?)] {
+        renew(file, &fs::read_to_string(root().join(file))?, new)?;
+    }
     let mut parts = vec![("docs/errors.md", "codes", codes()), ("docs/errors.md", "reasons", reasons())];
     for (page, file) in EXAMPLES {
         parts.push((page, file, example(file)?));
