@@ -3,11 +3,12 @@
 //! Everything else about processes, members and connections that fail is played there, by this crate's driver, too. What
 //! remains here, and why:
 //! - tokens that expire: a scenario cannot give etcd an argument of its own;
+//! - a role that is taken away: a scenario cannot change what a user may do;
 //! - a leader that is frozen: a scenario cannot choose which member a client speaks to, and it matters.
 
 use std::time::{Duration, Instant};
 
-use leasehold::{ClientOptions, Guard};
+use leasehold::{ClientOptions, Code, Guard, LostReason};
 use leasehold_etcd::{Cluster, User, Version, eventually};
 use tokio::time::{sleep, timeout};
 
@@ -63,6 +64,25 @@ async fn tokens_that_expire_cost_no_lock() {
         client.close().await.unwrap();
     }
     expect_nothing_left(&cluster).await;
+}
+
+/// What docs/operations.md says of a role that is taken away: etcd refuses the renewals.
+#[tokio::test]
+async fn a_role_that_is_taken_away_ends_what_is_held() {
+    for version in [Version::V3_5, Version::V3_7] {
+        let users = [User::new("alice", "secret").prefix("/lock/")];
+        let cluster = Cluster::builder().version(version).auth("root-password", users).start().await.unwrap();
+        let options = ClientOptions::from_endpoints(cluster.endpoints()).ttl(Duration::from_secs(2));
+        let client = options.user("alice", "secret").build().unwrap();
+        let guard = client.lock("/lock/a").acquire().await.unwrap();
+        cluster.ctl(&["user", "revoke-role", "alice", "alice"]).await.unwrap();
+        assert_eq!(soon(guard.lost()).await, LostReason::Expired, "etcd {version}");
+        let refused = client.lock("/lock/a").acquire().await.unwrap_err();
+        assert_eq!(refused.code(), Code::PermissionDenied, "etcd {version}: {refused}");
+        client.close().await.unwrap();
+        // Nor may it remove anything; the end of the lease does.
+        expect_nothing_left(&cluster).await;
+    }
 }
 
 /// Seen to fail without hedged renewals.

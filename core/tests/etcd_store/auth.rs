@@ -3,12 +3,12 @@
 use std::{io::Write, process::Stdio, time::Duration};
 
 use leasehold::store::{
-    ErrorKind, Keys, Request, Store, StoreError, WatchId, WatchReply, WatchRequest,
+    ErrorKind, Keys, Request, Store, StoreError, Txn, WatchId, WatchReply, WatchRequest,
     etcd::{EtcdConfig, EtcdStore},
 };
 use leasehold_etcd::{Cluster, User, Version};
 
-use super::{call, config, grant, key, new_lease, next, range, started, store_of, write};
+use super::{call, config, grant, key, new_lease, next, put, range, started, store_of, write};
 
 /// A cluster with a user `app` for `/app/`.
 async fn cluster(version: Version) -> Option<Cluster> {
@@ -197,4 +197,38 @@ async fn a_restarted_server_has_forgotten_its_tokens() {
     cluster.kill(0).unwrap();
     cluster.restart(0).await.unwrap();
     call(&store, write("/app/a")).await.unwrap();
+}
+
+/// What docs/operations.md says of leases: the permissions that count are those on the keys that stand on the lease.
+#[tokio::test]
+async fn a_lease_is_for_those_who_may_write_all_of_its_keys() {
+    for version in [Version::V3_5, Version::V3_6, Version::V3_7] {
+        let users = [User::new("app", "secret").prefix("/app/"), User::new("other", "secret").prefix("/other/")];
+        let builder = Cluster::builder().version(version).auth("root-secret", users);
+        let Some(cluster) = started(builder).await else { continue };
+        let (app, other) = (store_as(&cluster, "app", "secret"), store_as(&cluster, "other", "secret"));
+        let write_with = |name: &str, lease| Request::Txn(Txn { then: vec![put(name, Some(lease))], ..Txn::default() });
+        let renew = async |store: &EtcdStore, lease| {
+            let mut renewals = store.renewals(0);
+            renewals.requests.send(lease).unwrap();
+            next(&mut renewals.replies).await.map(|renewed| renewed.ttl)
+        };
+
+        // Without keys it is anybody's.
+        let lease = grant(&app, 60).await;
+        assert_eq!(renew(&other, lease).await.unwrap(), 60, "etcd {version}");
+
+        call(&app, write_with("/app/a", lease)).await.unwrap();
+        assert_eq!(renew(&app, lease).await.unwrap(), 60, "etcd {version}");
+        assert_refused(&renew(&other, lease).await.unwrap_err(), ErrorKind::PermissionDenied);
+        let add = write_with("/other/a", lease);
+        for request in [add, Request::LeaseTimeToLive { lease }, Request::LeaseRevoke { lease }] {
+            assert_refused(&call(&other, request).await.unwrap_err(), ErrorKind::PermissionDenied);
+        }
+
+        // One key that the owner of the lease may not write, and it is of no use to him either.
+        cluster.ctl(&["put", "/other/b", "x", &format!("--lease={:x}", lease.0)]).await.unwrap();
+        assert_refused(&renew(&app, lease).await.unwrap_err(), ErrorKind::PermissionDenied);
+        assert_refused(&call(&app, write_with("/app/b", lease)).await.unwrap_err(), ErrorKind::PermissionDenied);
+    }
 }

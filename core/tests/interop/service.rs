@@ -22,11 +22,19 @@ async fn the_lock_service_and_we_take_turns_in_one_queue() {
         let last = waiter(&ours);
         queued(&cluster, 3).await;
         assert!(!their.is_finished(), "etcd {version}: the service owns what {} owns", first.key());
+        let first_token = first.token();
         first.release().await.unwrap();
-        let key = soon(their).await.unwrap().key().to_vec();
+        let answer = soon(their).await.unwrap();
+        let key = answer.key().to_vec();
+        // Their token, too, is the revision at which their key was created. The one in the answer's header is later than that,
+        // and here than the token of the next owner.
+        let their_token = theirs.get(key.as_slice(), None).await.unwrap().kvs()[0].create_revision();
         assert!(!last.is_finished(), "etcd {version}: we own what the service gave away");
         theirs.unlock(key).await.unwrap();
-        soon(last).await.unwrap().release().await.unwrap();
+        let last = soon(last).await.unwrap();
+        assert!(first_token < their_token && their_token < last.token(), "etcd {version}");
+        assert!(answer.header().unwrap().revision() > last.token(), "etcd {version}");
+        last.release().await.unwrap();
         queued(&cluster, 0).await;
     })
     .await;
