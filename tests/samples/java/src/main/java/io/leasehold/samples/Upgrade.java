@@ -14,7 +14,8 @@ import java.util.List;
 
 /**
  * A rolling upgrade: instances with jetcd's Lock client and instances with leasehold, each a process, share one queue. Each kind
- * waits behind the other, and one of each is killed while it holds.
+ * waits behind the other, and one of each is killed while it holds. A lock class that queues by itself is another matter:
+ * docs/migrating-java.md says why it must be stopped first.
  */
 final class Upgrade {
     private static final Duration PATIENCE = Duration.ofSeconds(30);
