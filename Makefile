@@ -42,7 +42,7 @@ install-c: ## Install the C library: PREFIX=/usr/local, DESTDIR=, LIBDIR=, INCLU
 
 install_c = env $(foreach name,PREFIX DESTDIR LIBDIR INCLUDEDIR LINKER,$(if $($(name)),$(name)='$($(name))')) ffi-c/install/run
 
-lint: ## Check format, lints and documentation warnings (the first stages of `make test`).
+lint: ## Check format, lints, documentation warnings, and licences and sources of crates (the first stages of `make test`).
 	@scripts/setup.sh lint
 	@scripts/test.py --only lint
 

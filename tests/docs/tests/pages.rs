@@ -1,7 +1,7 @@
 //! The pages as they stand: without dead links, and with a proof for each answer.
 
 use leasehold::Code;
-use leasehold_docs::{links, pages};
+use leasehold_docs::{files, links, pages};
 
 fn page(path: &str) -> pages::Page {
     pages::all().unwrap().into_iter().find(|page| page.path.as_os_str() == path).unwrap()
@@ -11,6 +11,13 @@ fn page(path: &str) -> pages::Page {
 fn links_lead_somewhere() {
     let dead: Vec<String> = pages::all().unwrap().iter().flat_map(links::dead).collect();
     assert!(dead.is_empty(), "{dead:#?}");
+}
+
+#[test]
+fn files_named_in_pages_exist() {
+    let files = files::all().unwrap();
+    let missing: Vec<String> = pages::all().unwrap().iter().flat_map(|page| files::missing(page, &files)).collect();
+    assert!(missing.is_empty(), "{missing:#?}");
 }
 
 #[test]
