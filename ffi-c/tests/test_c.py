@@ -186,6 +186,10 @@ class Installed(unittest.TestCase):
         printed = call(self.work / program, f"{url}?namespace=/installed/{program}", env=self.environment)
         self.assertIn(expected, printed)
 
+    def test_the_licence_and_the_notices_go_along(self) -> None:
+        for name in ("LICENSE", "THIRD-PARTY-NOTICES.txt"):
+            self.assertEqual((self.prefix / "share/doc/leasehold" / name).read_text(), (ROOT / name).read_text())
+
     def test_with_pkg_config(self) -> None:
         needs(self, "pkg-config")
         self.build_and_run("cc blocking.c $(pkg-config --cflags --libs leasehold)", "shared", "mine, with the token")

@@ -3,8 +3,8 @@
 
 The projects know nothing but the coordinates, and get the examples of the README as they stand there. `plain` runs its example on a
 class path. `shop` is a Spring Boot service, packaged as a fat jar: under `java -jar` it takes a lock, and its health and its
-meters are asked, and once more on Spring Boot 3.5, where it has no health. Ends with 0 if all of that worked and nothing was
-left in etcd.
+meters are asked, and once more on Spring Boot 3.5, where it has no health. The jars have the licence and the notices. Ends with 0
+if all of that worked and nothing was left in etcd.
 """
 
 import json
@@ -16,6 +16,7 @@ import sys
 import tempfile
 import time
 import urllib.request
+import zipfile
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -61,9 +62,24 @@ def install(directory: Path) -> Path:
             (repository / path.relative_to(usual)).symlink_to(path)
     # For a release the library that users get; for `make test` that of its own build, which takes no minutes to optimise.
     library = ["--dev-library"] if "--dev-library" in sys.argv else []
-    command = [ROOT / "scripts/maven.sh", *library, "--untested", "install", "-pl", ",".join(MODULES), "-am"]
+    # With the jars of sources. Those of documentation take as long as all the rest, and the tests of Java make them.
+    release = ["-Prelease", "-Dmaven.javadoc.skip=true"]
+    command = [ROOT / "scripts/maven.sh", *library, "--untested", "install", "-pl", ",".join(MODULES), "-am", *release]
     subprocess.run([*command, f"-Dmaven.repo.local={repository}"], check=True)
     return repository
+
+
+def look_for_notices(repository: Path) -> None:
+    """Our licence, and what those of the crates in the native library ask to pass on, in each jar that was installed."""
+    jars = sorted((repository / "io/leasehold").rglob("*.jar"))
+    if len(jars) != 2 * len([module for module in ["leasehold", *MODULES] if module != "bom"]):
+        raise Failure(f"these jars were installed, not one and its sources for each module: {jars}")
+    for jar in jars:
+        with zipfile.ZipFile(jar) as opened:
+            for name in ("LICENSE", "THIRD-PARTY-NOTICES.txt"):
+                if f"META-INF/{name}" not in opened.namelist() or opened.read(f"META-INF/{name}") != (ROOT / name).read_bytes():
+                    raise Failure(f"{jar.name} has no {name}, or another one")
+    print(f"licence and notices: in {len(jars)} jars", flush=True)
 
 
 def project(name: str, directory: Path, **texts: str) -> Path:
@@ -171,6 +187,7 @@ def main() -> int:
     with tempfile.TemporaryDirectory(prefix="fresh-") as directory:
         repository = install(Path(directory))
         try:
+            look_for_notices(repository)
             run_plain(Path(directory), repository, version)
             for each in (boot, BOOT_3):
                 run_shop(Path(directory), repository, version, each)

@@ -255,6 +255,15 @@ mod tests {
         }
     }
 
+    /// A crate is source of ours alone, so the licence is all that goes along.
+    #[test]
+    fn what_is_packed_as_a_crate_has_the_licence() {
+        for package in ["leasehold", "leasehold-bridge"] {
+            let files = cargo(&["package", "--list", "--allow-dirty", "--package", package]).unwrap();
+            assert!(files.lines().any(|file| file == "LICENSE"), "{package}: {files}");
+        }
+    }
+
     #[test]
     fn a_text_must_be_there_and_be_that_of_the_licence() {
         let folder = tempfile::tempdir().unwrap();
