@@ -59,8 +59,8 @@ fn closing_everything_takes_no_longer_than_it_may() {
         let queue = Queue::new();
         stuck.acquire(NAME, &AcquireOptions::default(), None, queue.sink(1));
         let started = Instant::now();
-        assert!(!shutdown::close_all(Duration::from_millis(300)), "who says nothing cannot be closed in good order");
-        assert!(started.elapsed() < Duration::from_secs(2), "it took {:?}", started.elapsed());
+        assert!(!shutdown::close_all(Duration::from_secs(3)), "who says nothing cannot be closed in good order");
+        assert!(started.elapsed() < Duration::from_secs(20), "it took {:?}", started.elapsed());
         assert_eq!(acquire(&client, NAME, None).expect_err("closed").code(), Code::Closed);
     });
     if let Some(cluster) = cluster {

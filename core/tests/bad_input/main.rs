@@ -11,7 +11,7 @@ use leasehold::{Client, Code, Error};
 /// The time limit of an operation here.
 const REQUEST_TIMEOUT: Duration = Duration::from_secs(2);
 /// What a busy machine, and a withdrawal that is waited for, may add.
-const SLACK: Duration = Duration::from_secs(2);
+const SLACK: Duration = Duration::from_secs(10);
 
 /// The error must have this code, and its message each of these parts.
 fn expect(error: &Error, code: Code, parts: &[&str]) {

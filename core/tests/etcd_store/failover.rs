@@ -1,25 +1,21 @@
 //! Endpoints that are dead, silent, without a leader or not there: who is asked next, and what is ambiguous.
 
-use std::{
-    net::TcpListener,
-    time::{Duration, Instant},
-};
+use std::time::{Duration, Instant};
 
-use leasehold::store::{
-    ErrorKind, Keys, ReplyBody, Request, Store, WatchId, WatchReply, WatchRequest,
-    etcd::{EtcdConfig, EtcdStore},
-};
+use leasehold::store::{ErrorKind, Keys, ReplyBody, Request, Store, WatchId, WatchReply, WatchRequest};
 use leasehold_etcd::{Cluster, Direction, Proxy};
+use tokio::net::TcpSocket;
 
-use super::{LIMIT, call, config, grant, key, next, range, store_at, store_of, write};
+use super::{LIMIT, call, grant, key, next, range, store_at, store_of, write};
 
-/// Too short for a silent endpoint, long enough for one that answers.
-const SHORT: Duration = Duration::from_secs(1);
+/// Too short for a silent endpoint, long enough for one that answers on a busy machine.
+const SHORT: Duration = Duration::from_secs(3);
 
-/// An endpoint that refuses connections.
-fn refusing() -> String {
-    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
-    format!("http://{}", listener.local_addr().unwrap())
+/// An endpoint that refuses connections, as long as its socket is kept: nobody listens there, and nobody else gets the port.
+fn refusing() -> (String, TcpSocket) {
+    let socket = TcpSocket::new_v4().unwrap();
+    socket.bind("127.0.0.1:0".parse().unwrap()).unwrap();
+    (format!("http://{}", socket.local_addr().unwrap()), socket)
 }
 
 fn url(proxy: &Proxy) -> String {
@@ -29,7 +25,8 @@ fn url(proxy: &Proxy) -> String {
 #[tokio::test]
 async fn an_endpoint_that_refuses_is_passed_over_at_once_also_by_writes() {
     let cluster = Cluster::builder().start().await.unwrap();
-    let store = store_at(vec![refusing(), cluster.endpoint(0)]);
+    let (refusing, _socket) = refusing();
+    let store = store_at(vec![refusing, cluster.endpoint(0)]);
     let start = Instant::now();
     call(&store, write("a")).await.unwrap();
     assert!(start.elapsed() < SHORT, "{:?}", start.elapsed());
@@ -37,7 +34,7 @@ async fn an_endpoint_that_refuses_is_passed_over_at_once_also_by_writes() {
 
 #[tokio::test]
 async fn unreachable_endpoints_are_all_named_with_the_cause() {
-    let (one, two) = (refusing(), refusing());
+    let [(one, _one), (two, _two)] = [refusing(), refusing()];
     let store = store_at(vec![one.clone(), two.clone()]);
     let error = call(&store, write("a")).await.unwrap_err();
     assert_eq!((error.kind, error.ambiguous), (ErrorKind::Unavailable, false), "{error}");
@@ -55,7 +52,7 @@ async fn unreachable_endpoints_are_all_named_with_the_cause() {
 
 /// An address whose connections are never completed: its queue of connections is full.
 async fn swallowing() -> (String, Vec<tokio::net::TcpStream>, tokio::net::TcpListener) {
-    let socket = tokio::net::TcpSocket::new_v4().unwrap();
+    let socket = TcpSocket::new_v4().unwrap();
     socket.bind("127.0.0.1:0".parse().unwrap()).unwrap();
     let listener = socket.listen(1).unwrap();
     let address = listener.local_addr().unwrap();
@@ -72,8 +69,7 @@ async fn swallowing() -> (String, Vec<tokio::net::TcpStream>, tokio::net::TcpLis
 async fn an_endpoint_that_swallows_connections_costs_its_share_of_the_time_and_no_certainty() {
     let cluster = Cluster::builder().start().await.unwrap();
     let (dead, _held, _listener) = swallowing().await;
-    let patient = EtcdConfig { connect_timeout: LIMIT, ..config(vec![dead.clone(), cluster.endpoint(0)]) };
-    let store = EtcdStore::new(patient).unwrap();
+    let store = store_at(vec![dead.clone(), cluster.endpoint(0)]);
     store.call(write("a"), SHORT).await.unwrap();
     let start = Instant::now();
     store.call(write("b"), SHORT).await.unwrap();
@@ -186,7 +182,7 @@ async fn a_member_without_a_leader_says_so_and_another_is_asked_with_the_same_wr
     let error = call(&only, write("a")).await.unwrap_err();
     assert_eq!((error.kind, error.ambiguous), (ErrorKind::Unavailable, false), "{error}");
     assert!(error.message.ends_with("no leader"), "{error}");
-    store.call(write("b"), SHORT).await.unwrap();
+    call(&store, write("b")).await.unwrap();
 }
 
 #[tokio::test]

@@ -20,10 +20,10 @@ use leasehold_etcd::{Builder, Cluster, Error};
 use tokio::{sync::mpsc::Receiver, time::timeout};
 
 /// The time limit of a call that is expected to be answered.
-const LIMIT: Duration = Duration::from_secs(10);
+const LIMIT: Duration = Duration::from_secs(30);
 
 /// How long a stream may take to say something that is expected.
-const PATIENCE: Duration = Duration::from_secs(20);
+const PATIENCE: Duration = Duration::from_secs(60);
 
 /// The cluster described, or a word that the test is skipped where there is no such etcd.
 async fn started(builder: Builder) -> Option<Cluster> {
@@ -38,7 +38,7 @@ async fn started(builder: Builder) -> Option<Cluster> {
 }
 
 fn config(endpoints: Vec<String>) -> EtcdConfig {
-    EtcdConfig { endpoints, tls: None, login: None, plaintext_password: false, connect_timeout: Duration::from_secs(2) }
+    EtcdConfig { endpoints, tls: None, login: None, plaintext_password: false, connect_timeout: LIMIT }
 }
 
 fn store_at(endpoints: Vec<String>) -> EtcdStore {

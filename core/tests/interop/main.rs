@@ -13,7 +13,7 @@ use tokio::{task::JoinHandle, time::timeout};
 
 /// The end of `future`, which must come soon.
 async fn soon<F: Future>(future: F) -> F::Output {
-    timeout(Duration::from_secs(30), future).await.expect("it takes too long")
+    timeout(Duration::from_secs(60), future).await.expect("it takes too long")
 }
 
 async fn etcd(version: Version) -> Cluster {

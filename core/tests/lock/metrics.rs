@@ -40,7 +40,7 @@ async fn a_client_counts_what_it_does() {
     let lost = second.lost();
     lock.force_release(second.token()).await.unwrap();
     soon(lost).await;
-    assert_eq!(count(&client, "leasehold_held", ""), 0);
+    eventually("the loss is counted", || async { count(&client, "leasehold_held", "") == 0 }).await;
     assert_eq!(count(&client, "leasehold_waiting", ""), 0);
     assert_eq!(count(&client, "leasehold_acquire_seconds", "outcome=\"ok\""), 2);
     assert_eq!(count(&client, "leasehold_acquire_seconds", "outcome=\"not_acquired\""), 1);

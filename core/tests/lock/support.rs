@@ -20,5 +20,5 @@ pub fn client(cluster: &Cluster) -> Client {
 
 /// The end of `future`, which must come soon.
 pub async fn soon<F: Future>(future: F) -> F::Output {
-    tokio::time::timeout(Duration::from_secs(30), future).await.expect("it takes too long")
+    tokio::time::timeout(Duration::from_secs(60), future).await.expect("it takes too long")
 }
