@@ -5,6 +5,7 @@
 
 use std::{
     collections::HashMap,
+    fmt,
     path::Path,
     process::Stdio,
     sync::{
@@ -31,6 +32,9 @@ use crate::{
 
 /// How much of what a driver says on stderr is kept.
 const DIAGNOSTICS: usize = 16 * 1024;
+/// How long who lives may take to say so.
+const SIGN_OF_LIFE: Duration = Duration::from_secs(10);
+const POLL: Duration = Duration::from_millis(5);
 
 /// What has come from an actor and has not been asked for yet.
 #[derive(Debug, Default)]
@@ -79,6 +83,27 @@ impl Mailbox {
     /// Nothing more will come.
     fn end(&self) {
         self.inbox.send_modify(|inbox| inbox.ended = true);
+    }
+}
+
+/// Which events are meant: of a kind, about a hold or a client.
+pub struct Wanted<'a> {
+    /// `lost` or `state`.
+    pub kind: &'a str,
+    /// What it is about: the name of the hold or of the client.
+    pub name: &'a str,
+}
+
+impl Wanted<'_> {
+    fn is(&self, event: &Message) -> bool {
+        let about = if self.kind == "lost" { "hold" } else { "client" };
+        check::text(event, "event") == self.kind && check::text(event, about) == self.name
+    }
+}
+
+impl fmt::Display for Wanted<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} event of {}", self.kind, self.name)
     }
 }
 
@@ -176,7 +201,10 @@ impl Actor {
 
     /// Sends a line as it is; the reply is expected under `id`.
     pub fn send_line(&self, line: &str, id: Value) -> String {
-        let record = Message::from_iter([("id".to_owned(), id.clone()), ("line".to_owned(), line.into())]);
+        let is_it = |request: &Message| request.get("id") == Some(&id);
+        let record = serde_json::from_str::<Message>(line).ok().filter(is_it);
+        let record = record
+            .unwrap_or_else(|| Message::from_iter([("id".to_owned(), id.clone()), ("line".to_owned(), line.into())]));
         self.history.add(&self.name, What::Request(record));
         self.write(line.into());
         id.to_string()
@@ -207,16 +235,39 @@ impl Actor {
         reply.with_context(|| format!("somebody else took the answer #{id} of {}", self.name))
     }
 
-    /// Waits for the `lost` event of a hold.
-    pub async fn lost(&self, hold: &str, limit: Duration) -> Result<Message> {
-        let find = |inbox: &Inbox| inbox.events.iter().rev().find(|event| is_loss(event, hold)).cloned();
-        let found = self.wait(limit, find).await;
-        found.with_context(|| format!("{} ({}) told of no loss of {hold}", self.name, self.language))
+    /// Waits for the next event that is as `wanted`, and takes it out.
+    pub async fn event(&self, wanted: &Wanted<'_>, limit: Duration) -> Result<Message> {
+        let find = |inbox: &Inbox| inbox.events.iter().position(|event| wanted.is(event));
+        let found = self.wait(limit, |inbox| find(inbox).map(|_| ())).await;
+        found.with_context(|| format!("{} ({}) told of no {wanted}", self.name, self.language))?;
+        let mut event = None;
+        self.inbox.send_modify(|inbox| event = find(inbox).map(|index| inbox.events.remove(index)));
+        event.with_context(|| format!("somebody else took the {wanted} of {}", self.name))
     }
 
-    /// How often the loss of a hold was told.
-    pub fn losses(&self, hold: &str) -> usize {
-        self.inbox.borrow().events.iter().filter(|event| is_loss(event, hold)).count()
+    /// Sees that no event comes that is as `wanted`: the actor lives, and has nothing to tell.
+    pub async fn no_event(&self, wanted: &Wanted<'_>, quiet: Duration) -> Result<()> {
+        if self.is_running() {
+            tokio::time::sleep(quiet).await;
+        }
+        // Whatever it told before this is here when this is.
+        self.sign_of_life().await?;
+        match self.inbox.borrow().events.iter().find(|event| wanted.is(event)) {
+            Some(event) => bail!("there was a {wanted}: {}", What::Event(event.clone()).summary()),
+            None => Ok(()),
+        }
+    }
+
+    /// Forgets the events that were as `wanted`, whose name is about to be given to something else.
+    pub fn forget(&self, wanted: &Wanted<'_>) {
+        self.inbox.send_modify(|inbox| inbox.events.retain(|event| !wanted.is(event)));
+    }
+
+    /// Has it answer a request that asks nobody else: what is silent may be dead.
+    pub async fn sign_of_life(&self) -> Result<()> {
+        let id = self.send(Message::from_iter([("op".to_owned(), "version".into())]));
+        let answered = self.reply(&id, SIGN_OF_LIFE).await;
+        answered.map(drop).context("its silence says nothing: it shows no sign of life")
     }
 
     /// Waits until the actor has ended by itself.
@@ -239,8 +290,31 @@ impl Actor {
         }
     }
 
+    /// Waits until a driver is gone that was to end; fails unless it ended as one that has no complaint.
+    pub async fn gone(&self, limit: Duration) -> Result<()> {
+        self.ended(limit).await?;
+        let begun = tokio::time::Instant::now();
+        loop {
+            let status = match &mut *self.lock_body() {
+                Body::Driver { child, .. } => child.try_wait()?,
+                Body::Task(_) => return Ok(()),
+            };
+            match status {
+                Some(status) if status.success() => return Ok(()),
+                Some(status) => bail!("{} ({}) ended with {status}", self.name, self.language),
+                None if begun.elapsed() > limit => {
+                    bail!("{} ({}) closed its output and runs on", self.name, self.language)
+                }
+                None => tokio::time::sleep(POLL).await,
+            }
+        }
+    }
+
     /// Stops it, lets it run on, or ends it without warning.
     pub fn fault(&self, fault: Fault) -> Result<()> {
+        if matches!(fault, Fault::Frozen | Fault::Thawed | Fault::Killed) && !self.is_running() {
+            bail!("{} ({}) has ended before", self.name, self.language);
+        }
         // Recorded first: whatever the actor still does at this instant counts as done under the fault. For a thaw it is the
         // other way round.
         if fault != Fault::Thawed {
@@ -277,7 +351,6 @@ impl Actor {
 
     /// Ends the actor's input, which a driver must answer by ending at once, without releasing anything.
     pub fn end_input(&self) {
-        self.history.add(&self.name, What::Fault(Fault::Killed));
         self.lock_outbox().take();
     }
 
@@ -304,10 +377,6 @@ impl Drop for Actor {
             Body::Task(task) => task.abort(),
         }
     }
-}
-
-fn is_loss(event: &Message, hold: &str) -> bool {
-    check::text(event, "event") == "lost" && check::text(event, "hold") == hold
 }
 
 async fn write_requests(mut stdin: ChildStdin, mut requests: mpsc::UnboundedReceiver<Vec<u8>>) {

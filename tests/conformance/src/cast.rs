@@ -6,15 +6,24 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use anyhow::{Context as _, Result};
+use anyhow::{Context as _, Result, ensure};
 
 use crate::{
     play::Cast,
     scenario::{Kind, Scenario},
 };
 
+/// How the name of a driver ends that takes every request for one with `via: sync`.
+const BLOCKING: &str = "-sync";
+
 /// The drivers there are: their languages and their `run`.
-pub type Drivers = BTreeMap<String, PathBuf>;
+#[derive(Clone, Debug, Default)]
+pub struct Drivers {
+    /// Those that play every scenario alone, and in the mix.
+    pub alone: BTreeMap<String, PathBuf>,
+    /// Those that play in the mix only: the blocking forms, `<language>-sync`.
+    pub mixed: BTreeMap<String, PathBuf>,
+}
 
 /// One way to play a scenario.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -25,16 +34,22 @@ pub enum Casting {
     Skip(String),
 }
 
-/// Finds every executable `<folder>/<language>/run`.
+/// Finds every `<folder>/<language>/run`, which there must be, and every `run-sync` beside it.
 pub fn discover(folder: &Path) -> Result<Drivers> {
-    let mut drivers = Drivers::new();
+    let is_executable = |path: &Path| path.metadata().is_ok_and(|data| data.permissions().mode() & 0o111 != 0);
+    let mut drivers = Drivers::default();
     for entry in std::fs::read_dir(folder).with_context(|| format!("cannot list {}", folder.display()))? {
-        let run = entry?.path().join("run");
-        let is_executable = run.metadata().is_ok_and(|data| data.is_file() && data.permissions().mode() & 0o111 != 0);
-        if let (true, Some(language)) = (is_executable, run.parent().and_then(Path::file_name)) {
-            drivers.insert(language.to_string_lossy().into_owned(), run.clone());
+        let entry = entry?;
+        let (run, blocking) = (entry.path().join("run"), entry.path().join("run-sync"));
+        let language = entry.file_name().to_string_lossy().into_owned();
+        // One that is missing would be missed by nobody.
+        ensure!(is_executable(&run), "there is no executable {}", run.display());
+        if is_executable(&blocking) {
+            drivers.mixed.insert(format!("{language}{BLOCKING}"), blocking);
         }
+        drivers.alone.insert(language, run);
     }
+    ensure!(!drivers.alone.is_empty(), "there is no driver in {}; name one with --driver", folder.display());
     Ok(drivers)
 }
 
@@ -52,17 +67,21 @@ pub fn castings(scenario: &Scenario, drivers: &Drivers, turn: usize, is_short: b
             Kind::Foreign(_) => None,
         })
         .collect();
-    let may = |languages: &Vec<String>, language: &String| languages.is_empty() || languages.contains(language);
+    let may = |languages: &Vec<String>, driver: &String| {
+        let language = driver.strip_suffix(BLOCKING).unwrap_or(driver);
+        languages.is_empty() || languages.iter().any(|one| one == language)
+    };
     if let Some((name, languages)) =
-        parts.iter().find(|(_, languages)| !drivers.keys().any(|language| may(languages, language)))
+        parts.iter().find(|(_, languages)| !drivers.alone.keys().any(|language| may(languages, language)))
     {
         return vec![Casting::Skip(format!("no driver for {name} ({})", languages.join(" or ")))];
     }
     let part = |name: &String, language: &String| {
-        drivers.get(language).map(|run| (name.clone(), (language.clone(), run.clone())))
+        let run = drivers.alone.get(language).or_else(|| drivers.mixed.get(language));
+        run.map(|run| (name.clone(), (language.clone(), run.clone())))
     };
     let mut castings = Vec::new();
-    for language in drivers.keys() {
+    for language in drivers.alone.keys() {
         if parts.iter().all(|(_, languages)| may(languages, language)) {
             let cast = parts.iter().filter_map(|(name, _)| part(name, language)).collect();
             castings.push(Casting::Play(language.clone(), cast));
@@ -70,12 +89,18 @@ pub fn castings(scenario: &Scenario, drivers: &Drivers, turn: usize, is_short: b
     }
     let mut mixed = Cast::new();
     for (index, (name, languages)) in parts.iter().enumerate() {
-        let choices: Vec<_> = drivers.keys().filter(|language| may(languages, language)).collect();
+        let all = drivers.alone.keys().chain(drivers.mixed.keys());
+        let choices: Vec<_> = all.filter(|language| may(languages, language)).collect();
         mixed.extend(part(name, choices[(index + turn) % choices.len()]));
     }
     let known = |casting: &Casting| matches!(casting, Casting::Play(_, cast) if *cast == mixed);
     if !castings.iter().any(known) {
-        castings.push(Casting::Play("mixed".to_owned(), mixed));
+        // A blocking form that is the only part of a scenario plays it alone.
+        let label = match parts.as_slice() {
+            [(name, _)] => mixed.get(*name).map_or_else(String::new, |(language, _)| language.clone()),
+            _ => "mixed".to_owned(),
+        };
+        castings.push(Casting::Play(label, mixed));
     }
     let is = |casting: &Casting, wanted: &str| matches!(casting, Casting::Play(label, _) if label == wanted);
     if scenario.core && is_short && castings.iter().any(|casting| is(casting, CORE)) {
@@ -94,12 +119,18 @@ mod tests {
     use super::*;
 
     fn drivers(languages: &[&str]) -> Drivers {
-        languages.iter().map(|language| ((*language).to_owned(), PathBuf::from(language))).collect()
+        let named = |language: &&str| ((*language).to_owned(), PathBuf::from(language));
+        let (mixed, alone) = languages.iter().map(named).partition(|(language, _)| language.ends_with(BLOCKING));
+        Drivers { alone, mixed }
     }
 
     fn labels(actors: &str, languages: &[&str]) -> Vec<String> {
+        labels_at(actors, languages, 0)
+    }
+
+    fn labels_at(actors: &str, languages: &[&str], turn: usize) -> Vec<String> {
         let scenario = Scenario::parse(&format!("about: x\nactors: {actors}\nsteps: []")).unwrap();
-        shown(&scenario, languages, 0, true)
+        shown(&scenario, languages, turn, true)
     }
 
     fn shown(scenario: &Scenario, languages: &[&str], turn: usize, is_short: bool) -> Vec<String> {
@@ -139,6 +170,27 @@ mod tests {
         let one = Scenario::parse("about: x\ncore: true\nactors: {a: any}\nsteps: []").unwrap();
         assert_eq!(shown(&one, &all, 0, true), ["rust: a=rust", "c: a=c"]);
         assert_eq!(shown(&one, &all, 1, true), ["rust: a=rust", "java: a=java"]);
+    }
+
+    #[test]
+    fn blocking_forms_play_in_the_mix_only() {
+        let languages = ["c", "rust", "c-sync"];
+        assert_eq!(
+            labels_at("{a: any, b: any}", &languages, 1),
+            ["c: a=c b=c", "rust: a=rust b=rust", "mixed: a=rust b=c-sync"]
+        );
+        assert_eq!(labels_at("{a: [c]}", &languages, 0), ["c: a=c"]);
+        assert_eq!(labels_at("{a: [c]}", &languages, 1), ["c: a=c", "c-sync: a=c-sync"]);
+        assert_eq!(labels_at("{a: [rust]}", &languages, 1), ["rust: a=rust"]);
+    }
+
+    #[test]
+    fn a_driver_that_is_missing_is_missed() {
+        let folder = std::env::temp_dir().join(format!("leasehold-drivers-{}", std::process::id()));
+        std::fs::create_dir_all(folder.join("c")).unwrap();
+        let found = discover(&folder).map(|_| ());
+        std::fs::remove_dir_all(&folder).unwrap();
+        assert!(found.unwrap_err().to_string().contains("there is no executable"));
     }
 
     #[test]

@@ -1,4 +1,4 @@
-//! What must be true of every play, whatever its scenario: exclusion, order, and replies that keep to the protocol.
+//! What must be true of every play, whatever its scenario: exclusion and order.
 //!
 //! A hold lasts from the reply to its acquire until the earliest of
 //! * the request to release it, to close its client or, from anybody, to force its release;
@@ -7,7 +7,8 @@
 //! * for an actor that was frozen, killed or cut off, and for a hold without renewal, the deadline that its acquire or its
 //!   last `check` gave.
 //!
-//! The two remaining promises, nothing left and nobody stuck, need the cluster itself: [`crate::finish`].
+//! The two remaining promises, nothing left and nobody stuck, need the cluster itself: [`crate::finish`]. That what is judged
+//! here was said at all, and in the right form, is the business of [`crate::protocol`].
 
 use std::{
     collections::{BTreeMap, HashMap},
@@ -19,28 +20,8 @@ use serde_json::Value;
 use crate::{
     Message,
     history::{Entry, Fault, What},
+    protocol,
 };
-
-/// The codes that a driver may answer: the table of the core, and the two of the protocol itself.
-const CODES: [&str; 17] = [
-    "NOT_ACQUIRED",
-    "CANCELLED",
-    "LOST",
-    "NOT_HELD",
-    "WOULD_DEADLOCK",
-    "INVALID_ARGUMENT",
-    "CLOSED",
-    "FORKED",
-    "UNAVAILABLE",
-    "DEADLINE_EXCEEDED",
-    "UNAUTHENTICATED",
-    "PERMISSION_DENIED",
-    "LIMIT_MISMATCH",
-    "UNSUPPORTED",
-    "RESOURCE_EXHAUSTED",
-    "INTERNAL",
-    "BAD_REQUEST",
-];
 
 /// What ended a hold.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -119,7 +100,7 @@ impl Hold {
 
 /// Everything that is wrong with a history; empty if nothing is.
 pub fn check(entries: &[Entry]) -> Vec<String> {
-    let mut findings = protocol(entries);
+    let mut findings = protocol::check(entries);
     let holds = holds(entries);
     let mut names: BTreeMap<&str, Vec<&Hold>> = BTreeMap::new();
     for hold in &holds {
@@ -343,49 +324,6 @@ impl Book {
         let namespace = self.namespaces.get(&client).map_or("", String::as_str);
         format!("{namespace}{}", text(request, "lock"))
     }
-}
-
-/// Replies that do not keep to the protocol, or report a bug in the library.
-fn protocol(entries: &[Entry]) -> Vec<String> {
-    let mut findings = Vec::new();
-    let mut open: HashMap<(&str, String), u64> = HashMap::new();
-    for entry in entries {
-        let who = entry.who.as_str();
-        match &entry.what {
-            What::Request(request) => {
-                open.insert((who, id(request)), entry.at);
-            }
-            What::Reply(reply) => {
-                let id = id(reply);
-                let mut complain = |what: &str| findings.push(format!("protocol: {who} answered #{id} {what}"));
-                let sent = open.remove(&(who, id.clone()));
-                if sent.is_none() {
-                    complain("though it had no such request open");
-                }
-                // A reply that left before its request, or came before it was made, uses another clock.
-                match reply.get("mono_ns").and_then(Value::as_u64) {
-                    None => complain("without mono_ns"),
-                    Some(at) if at > entry.at || sent.is_some_and(|sent| at < sent) => {
-                        complain("with a mono_ns outside the time from its request to its reply");
-                    }
-                    Some(_) => {}
-                }
-                match reply.get("ok") {
-                    Some(Value::Bool(true)) => {}
-                    Some(Value::Bool(false)) => match text(reply, "code") {
-                        "INTERNAL" => complain("INTERNAL, which is a bug in the library"),
-                        code if !CODES.contains(&code) => complain("ok:false without a known code"),
-                        _ if text(reply, "message").is_empty() => complain("ok:false without a message"),
-                        _ => {}
-                    },
-                    _ => complain("without ok"),
-                }
-            }
-            What::Line(line) => findings.push(format!("protocol: {who} wrote a line that is no message: {line}")),
-            _ => {}
-        }
-    }
-    findings
 }
 
 /// The id of a request or reply, in a form that can be compared.

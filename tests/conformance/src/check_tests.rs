@@ -94,7 +94,9 @@ fn an_overlap_with_a_hold_before_the_last_is_found() {
 fn holds_of_different_names_and_namespaces_do_not_exclude_each_other() {
     let mut script = Script::default();
     script.call(0, "a", json!({"op": "open", "client": "c", "namespace": "/n"}), json!({"ok": true}));
-    script.acquire(2, "a", "h", 5).acquire(10, "b", "h", 3).is_clean();
+    let acquire = json!({"op": "acquire", "client": "c", "lock": "/l", "hold": "h"});
+    let won = json!({"ok": true, "key": "/n/l/k", "token": 5, "sequence": 0, "lease": "9", "remaining_ms": 1000});
+    script.call(2, "a", acquire, won).acquire(10, "b", "h", 3).is_clean();
 }
 
 #[test]
@@ -107,8 +109,13 @@ fn a_token_that_does_not_grow_is_found() {
 fn a_lost_event_ends_a_hold_and_one_that_comes_late_does_not() {
     let lost =
         |at: u64| What::Event(object(json!({"event": "lost", "hold": "h", "reason": "EXPIRED", "mono_ns": at * MS})));
-    Script::default().acquire(0, "a", "h", 5).entry(10, "a", lost(9)).acquire(12, "b", "h", 7).is_clean();
-    Script::default().acquire(0, "a", "h", 5).acquire(12, "b", "h", 7).entry(20, "a", lost(19)).breaks("exclusion");
+    let asked = || {
+        let mut script = Script::default();
+        script.acquire(0, "a", "h", 5).call(2, "a", json!({"op": "on_lost", "hold": "h"}), json!({"ok": true}));
+        script
+    };
+    asked().entry(10, "a", lost(9)).acquire(12, "b", "h", 7).is_clean();
+    asked().acquire(12, "b", "h", 7).entry(20, "a", lost(19)).breaks("exclusion");
 }
 
 #[test]
@@ -210,7 +217,7 @@ fn a_hold_without_renewal_ends_at_its_deadline_and_extend_moves_it() {
 #[test]
 fn holds_of_one_token_are_told_apart_by_their_sequence() {
     let acquire = |hold: &str| json!({"op": "acquire", "client": "c", "lock": "/l", "hold": hold});
-    let reply = |sequence: i64| json!({"ok": true, "key": "/l/k", "token": 5, "sequence": sequence, "remaining_ms": 1});
+    let reply = |sequence: i64| json!({"ok": true, "key": "/l/k", "token": 5, "sequence": sequence, "lease": "9", "remaining_ms": 1});
     let mut script = Script::default();
     script.call(0, "a", acquire("h"), reply(0)).release(2, "a", "h");
     script.call(4, "a", acquire("i"), reply(1)).release(6, "a", "i").is_clean();

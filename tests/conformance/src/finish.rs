@@ -26,6 +26,8 @@ const ELECTION: Duration = Duration::from_secs(5);
 /// How long a close may take.
 const CLOSE: Duration = Duration::from_secs(15);
 const POLL: Duration = Duration::from_millis(20);
+/// What languages write when something broke that nobody was told of.
+const BREAKDOWNS: [&str; 5] = ["panicked at", "Traceback (", "Exception in thread", "Unhandled", "was never retrieved"];
 /// leasehold's default.
 const DEFAULT_TTL: Duration = Duration::from_secs(15);
 
@@ -62,6 +64,7 @@ pub async fn finish(play: &mut Play) -> Vec<String> {
     findings.extend(drain(play).await);
     findings.extend(close(play).await);
     findings.extend(leftovers(play).await);
+    findings.extend(end(play).await);
     findings
 }
 
@@ -107,12 +110,18 @@ async fn drain(play: &Play) -> Vec<String> {
             return Vec::new();
         }
         let bound = GRACE + remains.bound(play);
-        if begun.elapsed() > bound {
+        let is_running = |name: &String| play.actors.get(name).is_some_and(|actor| actor.is_running());
+        let awaited =
+            remains.waiting.iter().map(|(actor, ..)| actor).chain(remains.held.keys().map(|(actor, _)| actor));
+        let mut awaited = awaited.chain(remains.open_requests.iter().map(|(actor, ..)| actor));
+        // Who has ended answers nothing any more.
+        if begun.elapsed() > bound || !awaited.any(is_running) {
             let waiting =
                 remains.waiting.iter().map(|(actor, id, _, lock)| format!("{actor}'s acquire #{id} of {lock}"));
             let others = remains.open_requests.iter().map(|(actor, id, op)| format!("{actor}'s {op} #{id}"));
-            let late =
-                |who| format!("liveness: {who} has no answer {} s after the last fault was healed", bound.as_secs());
+            let late = |who| {
+                format!("liveness: {who} has no answer {} s after the last fault was healed", begun.elapsed().as_secs())
+            };
             return waiting.chain(others).map(late).collect();
         }
         for (actor, hold) in remains.held.keys() {
@@ -161,6 +170,33 @@ async fn leftovers(play: &Play) -> Vec<String> {
             Ok(_) => sleep(POLL).await,
         }
     }
+}
+
+/// Ends the drivers, which must be there for it, and go at once and without complaint. Whom a scenario named must have taken part.
+async fn end(play: &Play) -> Vec<String> {
+    let mut findings = Vec::new();
+    let entries = play.history.entries();
+    for (name, actor) in play.actors.iter().filter(|(_, actor)| !actor.is_foreign()) {
+        let took_part = entries.iter().any(|entry| entry.who == *name && matches!(entry.what, What::Request(_)));
+        if !took_part {
+            findings.push(format!("end: {name} took no part"));
+        }
+        let said = actor.diagnostics();
+        if let Some(line) = said.lines().find(|line| BREAKDOWNS.iter().any(|breakdown| line.contains(breakdown))) {
+            findings.push(format!("end: {name} ({}) wrote: {line}", actor.language));
+        }
+        if entries.iter().any(|entry| entry.who == *name && matches!(entry.what, What::Fault(Fault::Killed))) {
+            continue;
+        }
+        if !actor.is_running() {
+            findings.push(format!("end: {name} ({}) ended by itself", actor.language));
+        }
+        actor.end_input();
+        if let Err(error) = actor.gone(CLOSE).await {
+            findings.push(format!("end: {error:#}"));
+        }
+    }
+    findings
 }
 
 async fn left(play: &Play, remains: &Remains) -> Result<Vec<String>> {

@@ -5,7 +5,7 @@
 use std::{collections::HashMap, process::Stdio, sync::Arc, time::Duration};
 
 use anyhow::{Context as _, Result, bail};
-use etcd_client::{Client, EventType, GetOptions, WatchOptions};
+use etcd_client::{Client, GetOptions, LockOptions, WatchOptions};
 use serde_json::{Value, json};
 use tokio::{
     io::{AsyncBufReadExt as _, AsyncReadExt as _, BufReader},
@@ -27,13 +27,21 @@ use crate::{
 const TTL: Duration = Duration::from_secs(5);
 
 /// The lock that is copied from demo to demo: put `<name>/<own id>` under a lease of one's own, read the prefix, and if
-/// somebody was there before, watch the one just before. It takes any event there that is not a delete for its turn: that is
-/// why a contender's key must never be written twice.
+/// somebody was there before, watch the one just before. It takes whatever happens there for its turn. That is why a
+/// contender's key must never be written twice; and behind one that gives up waiting, it is wrong.
 pub fn route1(name: &str, stage: &Stage, history: History) -> Actor {
     let own = format!("node-{name}");
     let etcd = stage.etcd.clone();
     Actor::task(name, "route1", history, |requests, mailbox| {
         serve(requests, mailbox, move |lock, turn| route1_lock(etcd.clone(), lock, own.clone(), turn))
+    })
+}
+
+/// A client of etcd's Lock service: the server waits, for everybody who was there before.
+pub fn service(name: &str, stage: &Stage, history: History) -> Actor {
+    let etcd = stage.etcd.clone();
+    Actor::task(name, "service", history, |requests, mailbox| {
+        serve(requests, mailbox, move |lock, turn| service_lock(etcd.clone(), lock, turn))
     })
 }
 
@@ -128,9 +136,31 @@ fn reply(mailbox: &Mailbox, id: &Value, fields: Value) {
 }
 
 async fn route1_lock(etcd: Etcd, lock: String, own: String, turn: Turn) -> Result<()> {
+    let prefix = format!("{lock}/");
+    let key = format!("{prefix}{own}");
+    let put_and_wait = async |lease: String| {
+        etcd.put(&key, &own, Some(&lease)).await?;
+        wait_for_turn(etcd.client(), &prefix, &key).await?;
+        Ok(key.clone())
+    };
+    under_lease(etcd.clone(), turn, put_and_wait).await
+}
+
+async fn service_lock(etcd: Etcd, lock: String, turn: Turn) -> Result<()> {
+    let wait = async |lease: String| {
+        let options = LockOptions::new().with_lease(i64::from_str_radix(&lease, 16)?);
+        let reply = etcd.client().lock(lock, Some(options)).await?;
+        Ok(String::from_utf8_lossy(reply.key()).into_owned())
+    };
+    under_lease(etcd.clone(), turn, wait).await
+}
+
+/// Runs `acquire`, which brings the key that it holds by, under a lease that is renewed, and lets go when it is told to.
+async fn under_lease(etcd: Etcd, turn: Turn, acquire: impl AsyncFnOnce(String) -> Result<String>) -> Result<()> {
     let mut client = etcd.client();
-    let lease = client.lease_grant(TTL.as_secs() as i64, None).await?.id();
-    let (mut keeper, mut kept) = client.lease_keep_alive(lease).await?;
+    let id = client.lease_grant(TTL.as_secs() as i64, None).await?.id();
+    let lease = format!("{id:x}");
+    let (mut keeper, mut kept) = client.lease_keep_alive(id).await?;
     let renewing = async {
         loop {
             if let Err(error) = keeper.keep_alive().await.and(kept.message().await) {
@@ -139,19 +169,16 @@ async fn route1_lock(etcd: Etcd, lock: String, own: String, turn: Turn) -> Resul
             tokio::time::sleep(TTL / 3).await;
         }
     };
-    let prefix = format!("{lock}/");
-    let key = format!("{prefix}{own}");
     let holding = async {
-        etcd.put(&key, &own, Some(&format!("{lease:x}"))).await?;
-        wait_for_turn(client.clone(), &prefix, &key).await?;
+        let key = acquire(lease.clone()).await?;
         let token = etcd.token(&key).await?;
-        let _ = turn.acquired.send((key.clone(), token, format!("{lease:x}")));
+        let _ = turn.acquired.send((key.clone(), token, lease.clone()));
         if turn.release.await.is_err() {
             // Nobody let it go: it is being killed, and must leave its key behind.
             return Ok(());
         }
         etcd.delete(&key).await?;
-        etcd.revoke(&format!("{lease:x}")).await
+        etcd.revoke(&lease).await
     };
     tokio::select! {
         ended = holding => ended,
@@ -160,24 +187,16 @@ async fn route1_lock(etcd: Etcd, lock: String, own: String, turn: Turn) -> Resul
 }
 
 async fn wait_for_turn(mut client: Client, prefix: &str, key: &str) -> Result<()> {
-    loop {
-        let reply = client.get(prefix, Some(GetOptions::new().with_prefix())).await?;
-        let mut contenders: Vec<_> = reply.kvs().iter().map(|kv| (kv.create_revision(), kv.key().to_vec())).collect();
-        contenders.sort();
-        let place = contenders.iter().position(|(_, other)| other == key.as_bytes()).context("its own key is gone")?;
-        let Some(before) = place.checked_sub(1) else { return Ok(()) };
-        let since = reply.header().map_or(0, |header| header.revision()) + 1;
-        let options = WatchOptions::new().with_start_revision(since);
-        let mut watch = client.watch(contenders[before].1.clone(), Some(options)).await?;
-        loop {
-            let news = watch.message().await?.context("the watch ended")?;
-            match news.events().first().map(|event| event.event_type()) {
-                None => {}
-                Some(EventType::Delete) => break,
-                Some(EventType::Put) => return Ok(()),
-            }
-        }
-    }
+    let reply = client.get(prefix, Some(GetOptions::new().with_prefix())).await?;
+    let mut contenders: Vec<_> = reply.kvs().iter().map(|kv| (kv.create_revision(), kv.key().to_vec())).collect();
+    contenders.sort();
+    let place = contenders.iter().position(|(_, other)| other == key.as_bytes()).context("its own key is gone")?;
+    let Some(before) = place.checked_sub(1) else { return Ok(()) };
+    let since = reply.header().map_or(0, |header| header.revision()) + 1;
+    let options = WatchOptions::new().with_start_revision(since);
+    let mut watch = client.watch(contenders[before].1.clone(), Some(options)).await?;
+    while watch.message().await?.context("the watch ended")?.events().is_empty() {}
+    Ok(())
 }
 
 async fn etcdctl_lock(stage: Arc<Stage>, lock: String, turn: Turn) -> Result<()> {

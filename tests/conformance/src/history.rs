@@ -86,6 +86,13 @@ impl History {
         self.entries.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
+    /// What is being done to an actor, if anything is.
+    pub fn fault(&self, who: &str) -> Option<Fault> {
+        let entries = self.entries.lock().unwrap_or_else(PoisonError::into_inner);
+        let faults = entries.iter().rev().filter(|entry| entry.who == who);
+        faults.filter_map(|entry| if let What::Fault(fault) = entry.what { Some(fault) } else { None }).next()
+    }
+
     /// Writes one JSON object a line.
     pub fn write(&self, path: &Path) -> io::Result<()> {
         let mut out = io::BufWriter::new(std::fs::File::create(path)?);

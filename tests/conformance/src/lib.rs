@@ -4,8 +4,10 @@
 //! * [`scenario`] reads a scenario, [`expect`] substitutes its variables and compares replies with what it expects;
 //! * [`actor`] speaks the protocol with one driver process, [`foreign`] with lock clients that are not ours;
 //! * [`stage`] is the etcd cluster under a scenario, with its faults, [`etcd`] the runner's own access to it;
-//! * [`play`] plays the steps, [`steps`] says what each of them does, [`finish`] ends a play and checks what is left;
-//! * [`history`] records everything, [`check`] judges it afterwards, [`cast`] chooses the languages, [`report`] prints.
+//! * [`play`] plays the steps, [`steps`] says what each of them does and [`requests`] what is asked of a driver, [`finish`] ends
+//!   a play and checks what is left;
+//! * [`history`] records everything, [`check`] and [`protocol`] judge it afterwards, [`cast`] chooses the languages,
+//!   [`report`] prints.
 
 pub mod actor;
 pub mod cast;
@@ -16,7 +18,9 @@ pub mod finish;
 pub mod foreign;
 pub mod history;
 pub mod play;
+pub mod protocol;
 pub mod report;
+pub mod requests;
 pub mod scenario;
 pub mod stage;
 pub mod steps;

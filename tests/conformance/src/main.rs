@@ -1,6 +1,7 @@
 //! `leasehold-conformance`: plays the scenarios with the drivers there are, and ends with 0 only if every play was clean.
 
 use std::{
+    collections::BTreeMap,
     path::{Path, PathBuf},
     process::ExitCode,
 };
@@ -19,7 +20,7 @@ use tokio::task::JoinSet;
 /// Plays the conformance scenarios through the drivers of every language, alone and mixed, and checks what happened.
 #[derive(Parser)]
 struct Options {
-    /// A driver, as language=path; without any, every drivers/*/run.
+    /// A driver, as language=path; without any, every drivers/*/run, and in the mix every run-sync.
     #[arg(long = "driver", value_name = "LANGUAGE=PATH", value_parser = driver)]
     drivers: Vec<(String, PathBuf)>,
     /// The folder of the scenarios, where it is not the crate's own.
@@ -75,8 +76,12 @@ async fn run(options: Options) -> Result<bool> {
     let home = Path::new(env!("CARGO_MANIFEST_DIR"));
     let mut scenarios = Scenario::read_all(&options.scenarios.clone().unwrap_or_else(|| home.join("scenarios")))?;
     let filters = [options.filters.as_slice(), &options.names].concat();
+    for filter in &filters {
+        let is_meant = scenarios.iter().any(|scenario| scenario.name.contains(filter));
+        ensure!(is_meant, "no scenario's name contains {filter}; --list shows them");
+    }
     scenarios.retain(|scenario| filters.is_empty() || filters.iter().any(|filter| scenario.name.contains(filter)));
-    ensure!(!scenarios.is_empty(), "no scenario's name contains {}; --list shows them", filters.join(" or "));
+    ensure!(!scenarios.is_empty(), "there is no scenario");
     if options.list {
         for scenario in scenarios {
             println!("{:<28} {}", scenario.name, scenario.about);
@@ -85,9 +90,8 @@ async fn run(options: Options) -> Result<bool> {
     }
     let drivers: Drivers = match options.drivers.is_empty() {
         true => cast::discover(&home.join("drivers"))?,
-        false => options.drivers.iter().cloned().collect(),
+        false => Drivers { alone: options.drivers.iter().cloned().collect(), mixed: BTreeMap::new() },
     };
-    ensure!(!drivers.is_empty(), "there is no driver; build one, or name one with --driver");
     // Ctrl-C drops the plays, and with them their drivers and clusters.
     tokio::select! {
         clean = play_all(scenarios, &drivers, &options) => clean,

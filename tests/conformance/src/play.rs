@@ -93,7 +93,18 @@ pub async fn play(scenario: &Scenario, cast: &Cast, version: Version) -> Outcome
         }
     }
     findings.extend(check::check(&history.entries()));
+    let findings = unexpected(findings, &scenario.finds);
     Outcome { findings, history, diagnostics, took: begun.elapsed() }
+}
+
+/// The findings that nobody expected, and the expected ones that are not there.
+fn unexpected(mut findings: Vec<String>, expected: &[String]) -> Vec<String> {
+    let is_there = |finding: &String| findings.iter().any(|found| found.starts_with(finding.as_str()));
+    let missing = expected.iter().filter(|finding| !is_there(finding));
+    let missing: Vec<_> = missing.map(|finding| format!("not found, though it should have been: {finding}")).collect();
+    findings.retain(|found| !expected.iter().any(|finding| found.starts_with(finding.as_str())));
+    findings.extend(missing);
+    findings
 }
 
 impl Play {
@@ -107,6 +118,7 @@ impl Play {
                     Actor::driver(name, language, run, history.clone())?
                 }
                 Kind::Foreign(Foreign::Route1) => foreign::route1(name, &stage, history.clone()),
+                Kind::Foreign(Foreign::Service) => foreign::service(name, &stage, history.clone()),
                 Kind::Foreign(Foreign::Etcdctl) => foreign::etcdctl(name, Arc::clone(&stage), history.clone()),
             };
             actors.insert(name.clone(), Arc::new(actor));

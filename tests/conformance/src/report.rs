@@ -68,9 +68,10 @@ impl Report {
         format!("SKIPPED {scenario}: {why}")
     }
 
-    /// Whether nothing failed.
+    /// Whether something was played, and nothing failed.
     pub fn is_clean(&self) -> bool {
-        !self.cells().any(|cell| matches!(cell, Cell::Failed))
+        self.cells().any(|cell| matches!(cell, Cell::Passed(_)))
+            && !self.cells().any(|cell| matches!(cell, Cell::Failed))
     }
 
     fn cells(&self) -> impl Iterator<Item = &Cell> {
@@ -145,13 +146,14 @@ mod tests {
     fn counts_stand_in_the_last_line() {
         let folder = std::env::temp_dir().join(format!("leasehold-report-{}", std::process::id()));
         let mut report = Report::new(folder.clone(), false);
+        assert_eq!(report.skipped("tls", "no driver"), "SKIPPED tls: no driver");
+        assert!(!report.is_clean(), "nothing was played");
         assert_eq!(report.played("fifo", "rust", &outcome(&[])), "ok      fifo [rust] 1.5 s");
         assert!(report.is_clean());
         let failed = report.played("fifo", "mixed", &outcome(&["exclusion: two held"]));
         assert!(failed.starts_with("FAILED fifo [mixed]") && failed.contains("exclusion: two held"), "{failed}");
         assert!(folder.join("fifo-mixed.jsonl").exists());
         std::fs::remove_dir_all(&folder).unwrap();
-        assert_eq!(report.skipped("tls", "no driver"), "SKIPPED tls: no driver");
         assert!(!report.is_clean());
         let counts = report.counts();
         let wanted = serde_json::json!({

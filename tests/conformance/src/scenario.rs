@@ -28,6 +28,9 @@ pub struct Scenario {
     pub actors: BTreeMap<String, ActorSpec>,
     /// What is done, in this order.
     pub steps: Vec<Step>,
+    /// Findings that there must be, each by how it begins: a promise that a client that is not ours breaks.
+    #[serde(default)]
+    pub finds: Vec<String>,
     /// The play fails if its steps need longer, in seconds.
     #[serde(default = "ninety")]
     pub limit_s: u64,
@@ -88,6 +91,8 @@ pub enum Foreign {
     Route1,
     /// `etcdctl lock`.
     Etcdctl,
+    /// Whoever uses etcd's Lock service, as jetcd's Lock client does.
+    Service,
 }
 
 /// `any`, a language, a list of languages, or an object.
@@ -188,6 +193,9 @@ impl Scenario {
             "{} does not say in a comment (\"# Seen to fail …\") against which broken build it was seen to fail",
             path.display()
         );
+        ensure!(!scenario.steps.is_empty(), "{} has no steps", path.display());
+        let has_foreigner = scenario.actors.values().any(|actor| matches!(actor.kind, Kind::Foreign(_)));
+        ensure!(scenario.finds.is_empty() || has_foreigner, "{}: our own clients break no promise", path.display());
         Ok(scenario)
     }
 

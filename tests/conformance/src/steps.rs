@@ -1,56 +1,36 @@
 //! What each step of a scenario does.
 //!
-//! The operations of the protocol go to a driver as they are written, with the client `c` and the hold `h` where none is
-//! named; everything else is the runner's own doing. Whatever a step finds out is an object with fields, so that `expect` and
+//! The operations of the protocol go to a driver ([`crate::requests`]); everything else is the runner's own doing. Whatever a step finds out is an object with fields, so that `expect` and
 //! `save` work the same way for all of them.
 
-use std::time::Duration;
+use std::{collections::BTreeMap, time::Duration};
 
-use anyhow::{Context as _, Result, bail, ensure};
+use anyhow::{Context as _, Result, anyhow, bail, ensure};
 use serde::{Deserialize, de::DeserializeOwned};
 use serde_json::{Value, json};
 use tokio::time::{Instant, sleep};
 
 use crate::{
     Message,
-    actor::Actor,
+    actor::{Actor, Wanted},
     check,
     expect::{difference, substitute},
     history::{Fault, What},
     message, mono_ns,
-    play::{Play, Sent},
+    play::Play,
+    requests::REQUESTS,
     scenario::Step,
     stage::{MemberFault, NetworkFault, Way},
 };
 
-/// Operations that send a request to an actor: those of the protocol, any other one, and a line word for word.
-const REQUESTS: [&str; 18] = [
-    "open",
-    "acquire",
-    "cancel",
-    "check",
-    "release",
-    "on_lost",
-    "on_state",
-    "guarded_put",
-    "guarded_delete",
-    "guarded_txn",
-    "queue",
-    "extend",
-    "force_release",
-    "ping",
-    "close",
-    "version",
-    "request",
-    "line",
-];
-
 /// What the runner does itself: wait for what comes back, look into etcd and change it, disturb, and steer the steps.
-const DEEDS: [&str; 23] = [
+const DEEDS: [&str; 26] = [
     "await",
     "pending",
     "lost",
     "not_lost",
+    "state",
+    "no_state",
     "put",
     "get",
     "delete",
@@ -66,6 +46,7 @@ const DEEDS: [&str; 23] = [
     "member",
     "network",
     "elapse",
+    "let",
     "stopwatch",
     "counter",
     "for",
@@ -146,6 +127,13 @@ struct Network {
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
+struct Repeated {
+    text: String,
+    times: usize,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
 struct Counter {
     key: String,
     lock: String,
@@ -209,6 +197,7 @@ impl Play {
         for (variable, field) in &step.save {
             let path = format!("/{}", field.replace('.', "/"));
             let value = Value::Object(found.clone()).pointer(&path).cloned();
+            let value = value.filter(|value| !value.is_null());
             self.vars.insert(variable.clone(), value.with_context(|| format!("there is no {field} to save"))?);
         }
         Ok(())
@@ -231,6 +220,8 @@ impl Play {
             }
             other => bail!("{} needs how often, or one variable with its values, not {other}", step.op),
         };
+        let values: Vec<Value> = values;
+        ensure!(!values.is_empty(), "a loop of no rounds shows nothing");
         for value in values {
             let place = format!("{place} ({value})");
             if let Some(variable) = variable {
@@ -244,6 +235,7 @@ impl Play {
     /// Does `op`, and finds out what came of it. Conditions in etcd are waited for; all else is looked at once.
     async fn act(&mut self, op: &str, args: Value, expected: &Expected) -> Result<Message> {
         let hold = || args.get("hold").and_then(Value::as_str).unwrap_or("h");
+        let client = || args.get("client").and_then(Value::as_str).unwrap_or("c");
         let limit = expected.within.unwrap_or(REPLY);
         match op {
             "await" => {
@@ -255,28 +247,42 @@ impl Play {
                 let name = word(&args, "request")?;
                 let quiet = millis(&args, "for_ms")?.unwrap_or(QUIET);
                 let sent = self.background.get(&name).with_context(|| format!("nobody started {name}"))?;
-                match sent.actor.reply(&sent.id, quiet).await {
-                    Ok(reply) => bail!("{name} was answered: {}", What::Reply(reply).summary()),
-                    // It must wait, not have died.
+                let was_answered = |reply| anyhow!("{name} was answered: {}", What::Reply(reply).summary());
+                if let Ok(reply) = sent.actor.reply(&sent.id, quiet).await {
+                    return Err(was_answered(reply));
+                }
+                // It must wait, not have died. One that is frozen is known to be silent.
+                if self.history.fault(&sent.actor.name) != Some(Fault::Frozen) && !sent.actor.is_foreign() {
+                    sent.actor.sign_of_life().await?;
+                }
+                match sent.actor.reply(&sent.id, Duration::ZERO).await {
+                    Ok(reply) => Err(was_answered(reply)),
                     Err(_) if sent.actor.is_running() => Ok(done(json!({}))),
                     Err(error) => Err(error),
                 }
             }
-            "lost" => {
+            "lost" | "not_lost" | "state" | "no_state" => {
                 let actor = self.actor(args.get("actor"))?;
-                let mut event = actor.lost(hold(), limit).await?;
-                ensure!(actor.losses(hold()) == 1, "the loss was told {} times", actor.losses(hold()));
+                let (wanted, asked) = match op {
+                    "lost" | "not_lost" => (Wanted { kind: "lost", name: hold() }, "on_lost"),
+                    _ => (Wanted { kind: "state", name: client() }, "on_state"),
+                };
+                ensure!(
+                    self.is_subscribed(&actor.name, asked, wanted.name),
+                    "nobody asked {} for {wanted}",
+                    actor.name
+                );
+                if matches!(op, "not_lost" | "no_state") {
+                    actor.no_event(&wanted, millis(&args, "for_ms")?.unwrap_or(QUIET)).await?;
+                    return Ok(done(json!({})));
+                }
+                let mut event = actor.event(&wanted, limit).await?;
+                if op == "lost" {
+                    actor.no_event(&wanted, Duration::ZERO).await.context("the loss was told twice")?;
+                }
                 event.insert("ok".to_owned(), true.into());
                 self.time(&mut event, None);
                 Ok(event)
-            }
-            "not_lost" => {
-                let actor = self.actor(args.get("actor"))?;
-                let quiet = millis(&args, "for_ms")?.unwrap_or(QUIET);
-                match actor.lost(hold(), quiet).await {
-                    Ok(event) => bail!("it was lost: {}", What::Event(event).summary()),
-                    Err(_) => Ok(done(json!({}))),
-                }
             }
             "get" | "keys" | "leases" => self.settled(op, &args, expected).await,
             "put" | "delete" | "lease" | "revoke" | "compact" => self.meddle(op, args).await,
@@ -289,71 +295,18 @@ impl Play {
                 self.stopwatches.insert(word(&args, "name")?, mono_ns());
                 Ok(done(json!({})))
             }
+            "let" => {
+                let texts: BTreeMap<String, Repeated> = typed(args)?;
+                let texts = texts.into_iter().map(|(name, it)| (name, it.text.repeat(it.times).into()));
+                self.vars.extend(texts);
+                Ok(done(json!({})))
+            }
             "counter" => self.counter(typed(args)?).await,
             _ => {
                 let sent = self.send(op, args)?;
                 self.answered(&sent, limit).await
             }
         }
-    }
-
-    /// Sends a request of the protocol.
-    fn send(&self, op: &str, args: Value) -> Result<Sent> {
-        let mut request: Message = match args {
-            Value::Null => Message::new(),
-            Value::Object(fields) => fields,
-            // `open: a`: short for nothing but the actor.
-            Value::String(actor) => Message::from_iter([("actor".to_owned(), actor.into())]),
-            other => bail!("arguments must be fields, not {other}"),
-        };
-        let actor = self.actor(request.remove("actor").as_ref())?;
-        if op == "line" {
-            let line = check::text(&request, "line");
-            let id = request.get("id").cloned().unwrap_or(Value::Null);
-            let at = mono_ns();
-            let id = actor.send_line(line, id);
-            return Ok(Sent { actor, id, at });
-        }
-        if op != "request" {
-            request.insert("op".to_owned(), op.into());
-            if matches!(op, "open" | "acquire" | "queue" | "force_release" | "ping" | "close" | "on_state") {
-                request.entry("client").or_insert("c".into());
-            }
-            let is_of_hold = matches!(op, "acquire" | "check" | "release" | "on_lost" | "extend");
-            if is_of_hold || op.starts_with("guarded_") {
-                request.entry("hold").or_insert("h".into());
-            }
-        }
-        if op == "open" {
-            self.stage.complete_open(&actor.name, &mut request);
-        }
-        if op == "cancel" {
-            let target = check::text(&request, "target").to_owned();
-            let target = self.background.get(&target).with_context(|| format!("nobody started {target}"))?;
-            request.insert("target".to_owned(), serde_json::from_str(&target.id)?);
-        }
-        // A field that the scenario sets to null is not sent: it takes a default away.
-        request.retain(|_, value| !value.is_null());
-        let at = mono_ns();
-        let id = actor.send(request);
-        Ok(Sent { actor, id, at })
-    }
-
-    async fn answered(&self, sent: &Sent, limit: Duration) -> Result<Message> {
-        let mut reply = sent.actor.reply(&sent.id, limit).await?;
-        self.time(&mut reply, Some(sent));
-        Ok(reply)
-    }
-
-    /// Adds `took_ms` (since the request) and `since` (each stopwatch) to a reply or event, by its own time.
-    fn time(&self, message: &mut Message, request: Option<&Sent>) {
-        let at = message.get("mono_ns").and_then(Value::as_u64).unwrap_or_else(mono_ns);
-        let elapsed = |start: u64| at.saturating_sub(start) / 1_000_000;
-        if let Some(sent) = request {
-            message.insert("took_ms".to_owned(), elapsed(sent.at).into());
-        }
-        let since = self.stopwatches.iter().map(|(name, start)| (name.clone(), elapsed(*start).into()));
-        message.insert("since".to_owned(), Value::Object(since.collect()));
     }
 
     /// Reads etcd until it is as expected.
@@ -449,8 +402,10 @@ impl Play {
             }
             "end_input" => {
                 let actor = self.actor(Some(&word(&args, "actor")?.into()))?;
+                ensure!(actor.is_running(), "{} has ended before", actor.name);
+                self.history.add(&actor.name, What::Fault(Fault::Killed));
                 actor.end_input();
-                actor.ended(REPLY).await?;
+                actor.gone(REPLY).await?;
                 return Ok(done(json!({})));
             }
             "freeze" => Fault::Frozen,
@@ -463,6 +418,7 @@ impl Play {
 
     /// Several tasks that add to one value without a transaction, each time while they hold the lock.
     async fn counter(&mut self, counter: Counter) -> Result<Message> {
+        ensure!(counter.rounds > 0 && !counter.tasks.is_empty(), "a counter that nobody adds to shows nothing");
         let etcd = self.stage.etcd.clone();
         etcd.put(&counter.key, "0", None).await?;
         self.own_keys.insert(counter.key.clone());

@@ -196,14 +196,13 @@ function monotonic() {
 }
 
 // Not by readline: to that, U+2028 ends a line, too.
-let rest = Buffer.alloc(0)
+const parts = []
 process.stdin.on('data', (bytes) => {
   let begin = 0
   for (let end = bytes.indexOf(10); end >= 0; end = bytes.indexOf(10, begin)) {
-    answer(Buffer.concat([rest, bytes.subarray(begin, end)]))
-    rest = Buffer.alloc(0)
+    answer(Buffer.concat([...parts.splice(0), bytes.subarray(begin, end)]))
     begin = end + 1
   }
-  rest = Buffer.concat([rest, bytes.subarray(begin)])
+  parts.push(bytes.subarray(begin))
 })
 process.stdin.on('end', () => process.exit(0))
