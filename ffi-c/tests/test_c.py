@@ -4,6 +4,7 @@
 `make test` runs it in sizes that take a minute or two; LEASEHOLD_FULL=1 in full. Ends every process that it starts.
 """
 
+import base64
 import json
 import os
 import re
@@ -11,7 +12,9 @@ import shutil
 import subprocess
 import sys
 import tempfile
+import time
 import unittest
+import urllib.request
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -44,6 +47,24 @@ def call(*command: object, **options) -> str:
 def patient() -> str:
     """The etcd, for programs that are not about time limits: on a busy machine, and under valgrind, a moment is long."""
     return f"{url}?request_timeout=60s&connect_timeout=30s&ttl=60s"
+
+
+def ask(path: str, **body: object) -> dict[str, object]:
+    """Asks the etcd itself, by its gateway for JSON."""
+    request = urllib.request.Request(url + path, json.dumps(body).encode(), {"Content-Type": "application/json"})
+    with urllib.request.urlopen(request, timeout=LIMIT_SECONDS) as reply:
+        return json.load(reply)
+
+
+def keys(prefix: str) -> int:
+    """How many keys start with this, which ends in a slash."""
+    first, last = (base64.b64encode(key.encode()).decode() for key in (prefix, prefix[:-1] + "0"))
+    return int(ask("/v3/kv/range", key=first, range_end=last, count_only=True).get("count", 0))
+
+
+def time_to_live(lease: int) -> int:
+    """How many seconds a lease still lives; -1 if there is none."""
+    return int(ask("/v3/lease/timetolive", ID=lease)["TTL"])
 
 
 def needs(test: unittest.TestCase, tool: str) -> None:
@@ -97,7 +118,16 @@ class Programs(unittest.TestCase):
         for how in ("return", "exit", "close"):
             for _ in range(50 if FULL else 15):
                 # What the one before left in etcd ends with its lease: another name.
-                call(BUILT / "test-pending", f"{url}?ttl=2s&namespace=/{how}/{os.urandom(4).hex()}", how)
+                options = f"ttl=2s&request_timeout=60s&namespace=/{how}/{os.urandom(4).hex()}"
+                lease = int(call(BUILT / "test-pending", f"{url}?{options}", how), 16)
+                if how == "close":
+                    self.assertEqual(time_to_live(lease), -1, "its lease outlived the close")
+                    self.assertEqual(keys(f"/{how}/"), 0, "a key outlived the close")
+        # What ended without a word is gone as after a crash.
+        deadline = time.monotonic() + 30
+        while keys("/return/") + keys("/exit/") > 0:
+            self.assertLess(time.monotonic(), deadline, "keys outlived their lease")
+            time.sleep(0.05)
 
     def test_panics_and_failures_become_statuses(self) -> None:
         printed = call(TARGET / "c" / "testing" / "test-panics", env={**os.environ, "RUST_BACKTRACE": "0"})
