@@ -15,7 +15,7 @@ use std::{
     time::Duration,
 };
 
-use anyhow::{Context as _, Result, bail};
+use anyhow::{Context as _, Result, bail, ensure};
 use rustix::process::{Pid, Signal, kill_process_group};
 use serde_json::Value;
 use tokio::{
@@ -26,12 +26,16 @@ use tokio::{
 };
 
 use crate::{
-    Message, check,
+    Message,
+    cast::BLOCKING,
+    check,
     history::{Fault, History, What},
 };
 
 /// How much of what a driver says on stderr is kept.
 const DIAGNOSTICS: usize = 16 * 1024;
+/// How long a driver may take to start.
+const START: Duration = Duration::from_secs(60);
 /// How long who lives may take to say so.
 const SIGN_OF_LIFE: Duration = Duration::from_secs(10);
 const POLL: Duration = Duration::from_millis(5);
@@ -261,6 +265,15 @@ impl Actor {
     /// Forgets the events that were as `wanted`, whose name is about to be given to something else.
     pub fn forget(&self, wanted: &Wanted<'_>) {
         self.inbox.send_modify(|inbox| inbox.events.retain(|event| !wanted.is(event)));
+    }
+
+    /// Waits until the driver has started, and sees that it is one of the language that it is taken for.
+    pub async fn introduce(&self) -> Result<()> {
+        let id = self.send(Message::from_iter([("op".to_owned(), "version".into())]));
+        let reply = self.reply(&id, START).await.context("it did not start")?;
+        let (language, wanted) = (check::text(&reply, "language"), self.language.trim_end_matches(BLOCKING));
+        ensure!(language == wanted, "the driver of {} says that it is one of {language:?}, not of {wanted}", self.name);
+        Ok(())
     }
 
     /// Has it answer a request that asks nobody else: what is silent may be dead.

@@ -14,7 +14,7 @@ use crate::{
 };
 
 /// How the name of a driver ends that takes every request for one with `via: sync`.
-const BLOCKING: &str = "-sync";
+pub const BLOCKING: &str = "-sync";
 
 /// The drivers there are: their languages and their `run`.
 #[derive(Clone, Debug, Default)]

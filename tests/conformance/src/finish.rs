@@ -177,7 +177,9 @@ async fn end(play: &Play) -> Vec<String> {
     let mut findings = Vec::new();
     let entries = play.history.entries();
     for (name, actor) in play.actors.iter().filter(|(_, actor)| !actor.is_foreign()) {
-        let took_part = entries.iter().any(|entry| entry.who == *name && matches!(entry.what, What::Request(_)));
+        // To say which language it speaks is none.
+        let is_part = |what: &What| matches!(what, What::Request(request) if check::text(request, "op") != "version");
+        let took_part = entries.iter().any(|entry| entry.who == *name && is_part(&entry.what));
         if !took_part {
             findings.push(format!("end: {name} took no part"));
         }

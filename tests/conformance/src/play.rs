@@ -10,7 +10,10 @@ use std::{
 use anyhow::{Context as _, Result, bail};
 use leasehold_etcd::Version;
 use serde_json::Value;
-use tokio::time::{Instant, timeout};
+use tokio::{
+    task::JoinSet,
+    time::{Instant, timeout},
+};
 
 use crate::{
     actor::Actor,
@@ -122,6 +125,12 @@ impl Play {
                 Kind::Foreign(Foreign::Etcdctl) => foreign::etcdctl(name, Arc::clone(&stage), history.clone()),
             };
             actors.insert(name.clone(), Arc::new(actor));
+        }
+        // All at once: some take their time to start, and that is no business of the scenario's.
+        let drivers = actors.values().filter(|actor: &&Arc<Actor>| !actor.is_foreign()).map(Arc::clone);
+        let mut starting: JoinSet<_> = drivers.map(|actor| async move { actor.introduce().await }).collect();
+        while let Some(introduced) = starting.join_next().await {
+            introduced.context("a driver's start")??;
         }
         Ok(Self {
             stage,

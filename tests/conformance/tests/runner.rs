@@ -51,7 +51,7 @@ async fn two_winners_are_found() {
 async fn a_waiter_without_an_answer_is_found() {
     let outcome =
         outcome("about: x\nactors: {a: any}\nsteps: [{open: {ttl_ms: 2000}}, {acquire: {lock: /silent}, as: w}]").await;
-    assert_finds(&outcome, "liveness: a's acquire #2 of /silent has no answer");
+    assert_finds(&outcome, "liveness: a's acquire #3 of /silent has no answer");
 }
 
 #[tokio::test]
@@ -59,7 +59,7 @@ async fn lines_that_are_no_messages_and_bugs_are_found() {
     let steps = "[{open: {}}, {acquire: {lock: /wordy}}, {acquire: {lock: /buggy}, expect: {code: INTERNAL}}]";
     let outcome = outcome(&format!("about: x\nactors: {{a: any}}\nsteps: {steps}")).await;
     assert_finds(&outcome, "wrote a line that is no message: hello");
-    assert_finds(&outcome, "answered #3 INTERNAL");
+    assert_finds(&outcome, "answered #4 INTERNAL");
 }
 
 #[tokio::test]
@@ -158,6 +158,14 @@ async fn every_event_is_told_once_and_belongs_to_its_hold() {
     // The name is another hold's by then.
     let again = "{acquire: {lock: /quiet}}, {on_lost: {}}, {lost: {}, expect: {within_ms: 50}}";
     assert_finds(&after_on_lost("/granted", again).await, "told of no lost event of h");
+}
+
+#[tokio::test]
+async fn a_driver_of_another_language_is_found() {
+    let scenario = Scenario::parse("about: x\nactors: {a: any}\nsteps: [{ping: {}}]").unwrap();
+    let run: PathBuf = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fake-driver");
+    let cast = Cast::from([("a".to_owned(), ("java-sync".to_owned(), run))]);
+    assert_finds(&play(&scenario, &cast, Version::Any).await, "says that it is one of \"fake\", not of java");
 }
 
 #[tokio::test]
