@@ -5,6 +5,8 @@ use std::{
     path::{Path, PathBuf},
 };
 
+use crate::files;
+
 /// A page and its text.
 #[derive(Debug)]
 pub struct Page {
@@ -19,17 +21,13 @@ pub fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
 }
 
-/// All pages: those in the root and those under `docs/`.
+/// All pages, those of the languages and of the samples too.
 pub fn all() -> io::Result<Vec<Page>> {
     let mut pages = Vec::new();
-    for folder in ["", "docs"] {
-        for entry in fs::read_dir(root().join(folder))? {
-            let name = entry?.file_name();
-            let path = Path::new(folder).join(name);
-            if path.extension().is_some_and(|extension| extension == "md") {
-                let text = fs::read_to_string(root().join(&path))?;
-                pages.push(Page { path, text });
-            }
+    for path in files::all()? {
+        if path.extension().is_some_and(|extension| extension == "md") {
+            let text = fs::read_to_string(root().join(&path))?;
+            pages.push(Page { path, text });
         }
     }
     pages.sort_by(|a, b| a.path.cmp(&b.path));
