@@ -1,7 +1,10 @@
 //! The server's own lock service (`v3lockpb.Lock`), which jetcd uses.
 
+use std::time::Duration;
+
 use etcd_client::LockOptions;
 use leasehold_etcd::on_every_version;
+use tokio::time::sleep;
 
 use crate::{client, etcd, queued, soon, waiter};
 
@@ -35,6 +38,34 @@ async fn the_lock_service_and_we_take_turns_in_one_queue() {
         assert!(first_token < their_token && their_token < last.token(), "etcd {version}");
         assert!(answer.header().unwrap().revision() > last.token(), "etcd {version}");
         last.release().await.unwrap();
+        queued(&cluster, 0).await;
+    })
+    .await;
+}
+
+/// Why such clients can be replaced one after the other, while a class that queues by itself cannot (docs/migrating-java.md).
+#[tokio::test]
+async fn the_lock_service_does_not_take_a_waiter_that_gives_up_for_its_turn() {
+    on_every_version(|version| async move {
+        let cluster = etcd(version).await;
+        let ours = client(&cluster, 5);
+        let first = ours.lock("/lock/a").acquire().await.unwrap();
+        let gives_up = waiter(&ours);
+        queued(&cluster, 2).await;
+        let mut theirs = etcd_client::Client::connect(cluster.endpoints(), None).await.unwrap();
+        let lease = theirs.lease_grant(60, None).await.unwrap().id();
+        let their = tokio::spawn({
+            let mut service = theirs.lock_client();
+            async move { service.lock("/lock/a", Some(LockOptions::new().with_lease(lease))).await.unwrap() }
+        });
+        queued(&cluster, 3).await;
+        gives_up.abort();
+        queued(&cluster, 2).await;
+        // Ten times what its watch takes to tell of the deletion.
+        sleep(Duration::from_secs(1)).await;
+        assert!(!their.is_finished(), "etcd {version}: it owns what {} owns", first.key());
+        first.release().await.unwrap();
+        theirs.unlock(soon(their).await.unwrap().key()).await.unwrap();
         queued(&cluster, 0).await;
     })
     .await;
