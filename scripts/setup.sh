@@ -35,7 +35,7 @@ apt_line() {
   done
   [ ${#packages[@]} -gt 0 ] || return 1
   if [ "$(id -u)" != 0 ]; then sudo="sudo "; fi
-  has_lists && [ "$apt_updated" = no ] || echo -n "${sudo}apt-get update && "
+  has_lists --machine || echo -n "${sudo}apt-get update && "
   echo "${sudo}apt-get install $(printf '%s\n' "${packages[@]}" | sort -u | xargs)"
 }
 
@@ -60,7 +60,8 @@ get_all() {
   if root_prefix >/dev/null; then
     apt_update || apt_says
   elif ! has_lists; then
-    apt_update || true
+    use_own_lists
+    has_lists || apt_update || true
   fi
   root_prefix >/dev/null || return 0
   for thing in "${later[@]}"; do

@@ -21,24 +21,36 @@ root_prefix() {
   fi
 }
 
-# Refreshes the package lists, once a run. Who is not root gets lists of his own, which are enough to look and to download.
+# Who is not root has package lists of his own, which are enough to look and to download.
+own_lists=$PWD/.cache/apt
+use_own_lists() {
+  mkdir -p "$own_lists/lists/partial" "$own_lists/cache/archives/partial"
+  [[ ${apt_options[*]} == *"$own_lists"* ]] ||
+    apt_options+=(-o "Dir::State::Lists=$own_lists/lists" -o "Dir::Cache=$own_lists/cache")
+}
+
+# Refreshes the package lists, once a run.
 apt_updated=no
 apt_update() {
-  local prefix lists=$PWD/.cache/apt
+  local prefix
   have apt-get || return 1
   [ "$apt_updated" = no ] || return 0
   if ! prefix=$(root_prefix); then
     prefix=
-    mkdir -p "$lists/lists/partial" "$lists/cache/archives/partial"
-    apt_options+=(-o "Dir::State::Lists=$lists/lists" -o "Dir::Cache=$lists/cache")
+    use_own_lists
   fi
   # shellcheck disable=SC2086
   long "setup: Debian's package lists" "$apt_log" $prefix apt-get "${apt_options[@]}" update || return 1
   apt_updated=yes
 }
 
-# Whether apt knows of packages that are not installed: many containers come without lists.
-has_lists() { LC_ALL=C apt-cache "${apt_options[@]}" policy base-files 2>/dev/null | grep -q '://'; }
+# Whether apt knows of packages that are not installed: many containers come without lists. With --machine, whether it does so
+# without lists of our own.
+has_lists() {
+  local options=("${apt_options[@]}")
+  [ "${1:-}" != --machine ] || options=()
+  [[ $(LC_ALL=C apt-cache "${options[@]}" policy base-files 2>/dev/null) == *://* ]]
+}
 
 # The version of a package that would be installed; nothing if there is none, or no list.
 candidate() {

@@ -31,7 +31,8 @@ long() {
   return "$status"
 }
 
-# What `long` says meanwhile: every second on a terminal, in one line that is written over; else every ten.
+# What `long` says meanwhile: every second on a terminal, in one line that is written over; else every ten, and after a minute
+# every thirty.
 tell_of() {
   local title=$1 log=$2 seconds=0 last
   # Whoever reads our output is not kept waiting by a sleep that is left over.
@@ -39,7 +40,7 @@ tell_of() {
     kill -0 "$$" 2>/dev/null || return 0
     seconds=$((seconds + 1))
     [ "$seconds" != 2 ] || say_anew "$title … (log: ${log#"$PWD"/})"
-    [ -t 2 ] || [ $((seconds % 10)) = 0 ] || continue
+    [ -t 2 ] || [ $((seconds % (seconds > 60 ? 30 : 10))) = 0 ] || continue
     [ "$seconds" -gt 2 ] || continue
     # The last line that is not empty; of a progress bar its last state; without control sequences.
     last=$(tail -c 2000 "$log" | tr '\r' '\n' | sed 's/\x1b\[[0-9;]*[A-Za-z]//g; s/^ *//' | grep . | tail -n 1 | cut -c 1-60) || last=
