@@ -7,6 +7,7 @@ mod alarms;
 mod callers;
 mod calls;
 mod chores;
+mod history;
 mod queues;
 mod sessions;
 
@@ -16,6 +17,7 @@ use self::{
     alarms::Alarms,
     callers::Caller,
     calls::{Asked, Calls},
+    history::History,
     queues::Queues,
     sessions::Sessions,
 };
@@ -193,6 +195,7 @@ pub struct Hub {
     queue_alarms: Alarms<QueueId>,
     cleaner: Cleaner,
     calls: Calls,
+    history: History,
     next_id: u64,
 }
 
@@ -211,6 +214,7 @@ impl Hub {
             queue_alarms: Alarms::new(),
             cleaner: Cleaner::default(),
             calls: Calls::new(config.window),
+            history: History::default(),
             next_id: 0,
             config,
         }
@@ -236,6 +240,7 @@ impl Hub {
         self.tick_callers(now, out);
         self.tick_queues(now, out);
         self.tick_cleaner(now, out);
+        self.tick_history(now, out);
         self.finish_closing(now, out);
     }
 
@@ -246,7 +251,7 @@ impl Hub {
             Stage::Open | Stage::Closed => None,
         };
         let alarms = [self.session_alarms.next(), self.caller_alarms.next(), self.queue_alarms.next()];
-        alarms.into_iter().flatten().chain(self.cleaner.wake()).chain(closing).min()
+        alarms.into_iter().flatten().chain(self.cleaner.wake()).chain(self.history.wake()).chain(closing).min()
     }
 
     fn close(&mut self, now: Moment, out: &mut Vec<Action>) {

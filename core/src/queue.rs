@@ -63,6 +63,8 @@ pub enum Input {
     Watch(WatchReply),
     /// Something speaks against the order: reads soon.
     Doubt,
+    /// Another history has begun: what is known of the order is worth nothing, and what was seen of it is seen no more.
+    Restart,
     /// Time passed.
     Wake,
 }
@@ -181,6 +183,7 @@ impl Queue {
             Input::Cleaned(id, revision) => self.on_cleaned(id, revision, out),
             Input::Watch(reply) => self.on_watch(now, reply, out),
             Input::Doubt => self.watching.recheck_soon(now),
+            Input::Restart => self.restart(out),
             Input::Wake => {}
         }
         self.delete_next(out);

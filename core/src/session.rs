@@ -167,6 +167,11 @@ impl Session {
         }
     }
 
+    /// Whether it still uses that stream of renewals.
+    pub fn has_stream(&self, number: u32) -> bool {
+        self.streams.iter().any(|stream| stream.number == number)
+    }
+
     /// Whether an attempt to grant the lease is of unknown fate: one that exists may be ours then.
     pub fn may_have_been_granted(&self) -> bool {
         self.ambiguous

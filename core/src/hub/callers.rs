@@ -343,7 +343,7 @@ impl Hub {
             Departure::Unjoined | Departure::Deleted | Departure::Missing => None,
         };
         let Stage::Leaving(owed, _) = &mut caller.stage else { return };
-        if let (Owed::Release(result), Some(reason)) = (&mut *owed, found) {
+        if let (Owed::Release(result @ Ok(())), Some(reason)) = (&mut *owed, found) {
             *result = Err(Error::lost(&caller.name, reason));
         }
         if caller.places.is_empty() {
@@ -387,8 +387,11 @@ impl Hub {
                 self.abandon(now, ticket, out);
                 self.forget(ticket);
             }
-            Stage::Leaving(..) => {
+            Stage::Leaving(ref mut owed, _) => {
                 caller.has_outlived_session |= reason == LostReason::Expired;
+                if let (Owed::Release(result @ Ok(())), LostReason::StoreRestored) = (owed, reason) {
+                    *result = Err(Error::lost(&caller.name, reason));
+                }
                 for Needed { queue, place, .. } in caller.places.clone() {
                     self.with_queue(now, queue, Input::Abandon(place), out);
                 }

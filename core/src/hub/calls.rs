@@ -10,7 +10,7 @@ use std::{
     time::Duration,
 };
 
-use super::{Action, Hub, RpcId};
+use super::{Action, Hub, RpcId, history::Stamp};
 use crate::{
     cleaner,
     clock::Moment,
@@ -31,6 +31,8 @@ pub(super) enum Asked {
     Sweep(SessionId, LeaseId),
     /// Whether the lease of holds still lives whose keys vanished.
     Autopsy(SessionId),
+    /// Whether this is still the same etcd.
+    Probe,
 }
 
 /// The requests of one client.
@@ -38,8 +40,8 @@ pub(super) enum Asked {
 pub(super) struct Calls {
     /// How many may be on their way.
     window: usize,
-    /// Those that are.
-    asked: BTreeMap<RpcId, Asked>,
+    /// Those that are, and what was known of etcd when they were sent.
+    asked: BTreeMap<RpcId, (Asked, Stamp)>,
     /// Those that wait their turn.
     unsent: BTreeMap<RpcId, (Asked, Request)>,
     /// The order of deletes and reads among them.
@@ -137,7 +139,7 @@ impl Hub {
     /// Asks etcd at once.
     pub(super) fn call(&mut self, asked: Asked, request: Request, timeout: Duration, out: &mut Vec<Action>) -> RpcId {
         let rpc = RpcId(self.next_id());
-        self.calls.asked.insert(rpc, asked);
+        self.calls.asked.insert(rpc, (asked, self.history.stamp()));
         out.push(Action::Call(rpc, request, timeout));
         rpc
     }
@@ -157,7 +159,7 @@ impl Hub {
     pub(super) fn send_next(&mut self, now: Moment, out: &mut Vec<Action>) {
         while let Some((rpc, asked, request)) = self.calls.next() {
             self.on_sent(now, &asked);
-            self.calls.asked.insert(rpc, asked);
+            self.calls.asked.insert(rpc, (asked, self.history.stamp()));
             out.push(Action::Call(rpc, request, self.config.call_timeout));
         }
     }
@@ -175,11 +177,14 @@ impl Hub {
         result: Result<Reply, StoreError>,
         out: &mut Vec<Action>,
     ) {
-        let Some(asked) = self.calls.asked.remove(&rpc) else { return };
+        let Some((asked, stamp)) = self.calls.asked.remove(&rpc) else { return };
         if result.is_ok() {
             self.calls.heard_at = now;
         }
+        let result = self.check_history(now, stamp, result, out);
         match asked {
+            // Its view has started anew, and awaits another answer.
+            Asked::Read(_) if !self.history.is_of_now(stamp) => {}
             Asked::Grant(session, lease, is_repeated) => self.on_grant(now, (session, lease, is_repeated), result, out),
             Asked::Join(queue, place) => self.with_queue(now, queue, QueueInput::Joined(place, result), out),
             Asked::Delete(queue, places) => self.with_queue(now, queue, QueueInput::Deleted(places, result), out),
@@ -187,6 +192,7 @@ impl Hub {
             Asked::Chore(chore) => self.on_chore_done(now, chore, result, out),
             Asked::Sweep(session, lease) => self.on_swept(now, (session, lease), result, out),
             Asked::Autopsy(session) => self.on_autopsy(now, rpc, session, result, out),
+            Asked::Probe => self.on_probed(now, result, out),
         }
         self.send_next(now, out);
     }

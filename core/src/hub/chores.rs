@@ -90,6 +90,10 @@ impl Hub {
         result: Result<Reply, StoreError>,
         out: &mut Vec<Action>,
     ) {
+        if result.as_ref().is_err_and(StoreError::is_transient) {
+            // It may have been to find out what became of holds.
+            self.doubt(now);
+        }
         let swept = match result {
             Ok(Reply { body: ReplyBody::LeaseTimeToLive { keys, .. }, .. }) => Some(keys),
             _ => None,
@@ -105,6 +109,13 @@ impl Hub {
             self.clean(key, lease, None, &mut chores);
         }
         self.apply_cleaner(now, chores, out);
+    }
+
+    /// Lists the keys of a session's lease, out of turn.
+    pub(super) fn sweep_now(&mut self, session: SessionId, out: &mut Vec<Action>) {
+        if let Some(lease) = self.sessions.lease_of(session) {
+            self.call(Asked::Sweep(session, lease), Request::LeaseTimeToLive { lease }, self.config.call_timeout, out);
+        }
     }
 
     /// A hold whose key is not among those of its lease may have lost it without a word from its watch. The list comes from whatever

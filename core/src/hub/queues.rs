@@ -35,6 +35,11 @@ impl Queues {
         self.all.get(&id).map(|kept| &kept.queue)
     }
 
+    /// All of them.
+    pub(super) fn ids(&self) -> Vec<QueueId> {
+        self.all.keys().copied().collect()
+    }
+
     /// Whether a place of ours has `key`, which stands below `namespace`.
     pub(super) fn use_key(&self, namespace: &str, key: &Key) -> bool {
         let text = key.to_text();
@@ -143,9 +148,11 @@ impl Hub {
         let (WatchReply::Created { id, .. } | WatchReply::Events { id, .. } | WatchReply::Cancelled { id, .. }) =
             &reply;
         let Some(queue) = self.queues.watches.get(id).copied() else { return };
+        self.hear(&reply);
         if let WatchReply::Cancelled { id, error } = &reply {
             tracing::debug!(%error, "a watch ended; opening another one");
             self.queues.watches.remove(id);
+            self.doubt(now);
         }
         self.with_queue(now, queue, Input::Watch(reply), out);
     }

@@ -85,6 +85,11 @@ impl Sessions {
         self.leases.keys().copied()
     }
 
+    /// All of them.
+    pub(super) fn ids(&self) -> Vec<SessionId> {
+        self.all.keys().copied().collect()
+    }
+
     pub(super) fn lease_of(&self, id: SessionId) -> Option<LeaseId> {
         self.all.get(&id).map(|tenancy| tenancy.session.lease())
     }
@@ -310,12 +315,15 @@ impl Hub {
         error: Option<StoreError>,
         out: &mut Vec<Action>,
     ) {
+        // One that was closed has not broken.
+        if self.sessions.all.get(&stream.session).is_some_and(|it| it.session.has_stream(stream.number)) {
+            self.doubt(now);
+        }
         let is_refused = |error: &StoreError| error.kind == ErrorKind::PermissionDenied;
         let id = stream.session;
         if let Some(error) = error.filter(is_refused)
             && let Some(tenancy) = self.sessions.all.get_mut(&id)
         {
-            let is_held = tenancy.callers.iter().any(|ticket| self.callers.get(ticket).is_some_and(Caller::is_holding));
             if !std::mem::replace(&mut tenancy.is_refused, true) {
                 tracing::warn!(
                     code = "PERMISSION_DENIED",
@@ -324,7 +332,7 @@ impl Hub {
                     "etcd refuses to renew a lease: the user must be allowed to write every key that is attached to it"
                 );
             }
-            if !is_held {
+            if !self.is_holding(id) {
                 self.end_session(now, id, LostReason::LeaseRevoked, out);
                 return;
             }

@@ -67,6 +67,18 @@ impl Queue {
         }
     }
 
+    /// The order is that of another history.
+    pub(super) fn restart(&mut self, out: &mut Vec<Effect>) {
+        let mut wants = Vec::new();
+        self.view.restart(&mut wants);
+        pass_on(wants, out);
+        self.watching.restart();
+        // Nobody will see their deletion any more.
+        for (_, id) in std::mem::take(&mut self.gone) {
+            self.remove(id);
+        }
+    }
+
     /// What a change of the order means for our places.
     fn take_in(&mut self, news: Vec<News>, out: &mut Vec<Effect>) {
         for piece in news {

@@ -280,6 +280,12 @@ impl View {
         self.open_gap();
     }
 
+    /// Forgets everything but which of our positions have left.
+    pub fn restart(&mut self, out: &mut Vec<Effect>) {
+        self.drop_watches(out);
+        *self = Self { left: std::mem::take(&mut self.left), ..Self::default() };
+    }
+
     fn all_stand(&self) -> bool {
         self.watches.values().all(|watch| watch.stands)
     }

@@ -103,6 +103,11 @@ impl Watching {
         self.paused_until.get_or_insert(now + REOPEN.pause(1, self.salt()));
     }
 
+    /// Another etcd is there: no pause is due to its failures.
+    pub fn restart(&mut self) {
+        (self.paused_until, self.recheck_at, self.failures) = (None, None, 0);
+    }
+
     /// A read was answered.
     pub fn checked(&mut self, now: Moment, waiting: usize) {
         self.failures = 0;

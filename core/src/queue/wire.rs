@@ -119,6 +119,11 @@ pub fn snapshot(prefix: &Prefix) -> Request {
     Request::Range(Range { keys: prefix.keys(), limit: 0, keys_only: false })
 }
 
+/// Looks at a queue for nothing but etcd's revision.
+pub fn look(prefix: &Prefix) -> Request {
+    Request::Range(Range { keys: prefix.keys(), limit: 1, keys_only: true })
+}
+
 /// Deletes `key` if it is still the one that was created at `revision`.
 fn delete_txn(key: &Key, revision: i64) -> Txn {
     Txn {

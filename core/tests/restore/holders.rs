@@ -1,0 +1,162 @@
+//! What whoever holds a lock is told.
+
+use std::time::{Duration, Instant};
+
+use leasehold::{Code, LostReason};
+use leasehold_etcd::{Past, Proxy, Version, on_every_version};
+use tokio::time::sleep;
+
+use crate::{client, client_at, etcd, expect_loss, set_back, soon, warm_up};
+
+/// Whether a hold is watched already: that begins after a second.
+const SETTLED: Duration = Duration::from_millis(1500);
+
+/// The backup has the holder's lease and not its key: nothing but the revision says so.
+#[tokio::test]
+async fn the_backup_has_the_lease_and_not_the_key() {
+    on_every_version(|version| async move {
+        if version == Version::V3_4 {
+            return; // there is no etcdutl for it
+        }
+        for settled in [Duration::ZERO, SETTLED] {
+            let cluster = leasehold_etcd::Cluster::builder().version(version).start().await.unwrap();
+            let ((holder, writes), (next, _)) = (client(&cluster), client(&cluster));
+            warm_up(&holder).await;
+            let backup = cluster.backup().await.unwrap();
+            let guard = holder.lock("/lock/a").acquire().await.unwrap();
+            sleep(settled).await;
+            let back = set_back(&cluster, Past::Backup(&backup)).await;
+            assert_eq!(expect_loss(&guard, back).await, LostReason::StoreRestored, "etcd {version}");
+            assert_eq!(guard.release().await.unwrap_err().reason(), Some(LostReason::StoreRestored));
+            // Its own client takes it afresh, as everybody else.
+            soon(soon(holder.lock("/lock/a").acquire()).await.unwrap().release()).await.unwrap();
+            soon(soon(next.lock("/lock/a").acquire()).await.unwrap().release()).await.unwrap();
+            assert!(writes.most_writes() <= crate::MOST_WRITES, "{} writes in a second", writes.most_writes());
+        }
+    })
+    .await;
+}
+
+/// The backup has the holder's lease and key, and its client has seen later revisions.
+#[tokio::test]
+async fn the_backup_has_both() {
+    let cluster = etcd().await;
+    let ((holder, _), (next, _)) = (client(&cluster), client(&cluster));
+    let guard = holder.lock("/lock/a").acquire().await.unwrap();
+    let backup = cluster.backup().await.unwrap();
+    warm_up(&holder).await;
+    let back = set_back(&cluster, Past::Backup(&backup)).await;
+    assert_eq!(expect_loss(&guard, back).await, LostReason::StoreRestored);
+    // What the backup brought back of it does not stay: nobody waits for the end of its lease.
+    soon(next.lock("/lock/a").acquire()).await.unwrap().release().await.unwrap();
+    soon(holder.lock("/lock/a").acquire()).await.unwrap().release().await.unwrap();
+}
+
+/// The backup knows nothing of the holder.
+#[tokio::test]
+async fn the_backup_has_neither() {
+    for settled in [Duration::ZERO, SETTLED] {
+        let cluster = etcd().await;
+        let backup = cluster.backup().await.unwrap();
+        let (holder, _) = client(&cluster);
+        warm_up(&holder).await;
+        let guard = holder.lock("/lock/a").acquire().await.unwrap();
+        sleep(settled).await;
+        let back = set_back(&cluster, Past::Backup(&backup)).await;
+        assert_eq!(expect_loss(&guard, back).await, LostReason::StoreRestored);
+        soon(holder.lock("/lock/a").acquire()).await.unwrap().release().await.unwrap();
+    }
+}
+
+/// With the revisions moved up nothing proves a restore, and nothing has to: what the backup has not is seen to be missing.
+#[tokio::test]
+async fn revisions_that_were_moved_up_keep_what_stands_and_tell_what_is_missing() {
+    let cluster = etcd().await;
+    let (holder, _) = client(&cluster);
+    let kept = holder.lock("/lock/kept").acquire().await.unwrap();
+    let backup = cluster.backup().await.unwrap();
+    let missing = holder.lock("/lock/missing").acquire().await.unwrap();
+    let before = missing.token();
+    sleep(SETTLED).await;
+    let back = set_back(&cluster, Past::Bumped(&backup, 1_000_000)).await;
+    assert_eq!(expect_loss(&missing, back).await, LostReason::KeyDeleted);
+    assert!(kept.is_held());
+    kept.put("/data", "still the owner's").await.unwrap();
+    let again = soon(holder.lock("/lock/missing").acquire()).await.unwrap();
+    assert!(again.token() > before + 900_000, "tokens grow: {} after {before}", again.token());
+    kept.release().await.unwrap();
+}
+
+/// Others have written so much by the time the holder's client is back that no revision is lower: then the key itself is missing.
+#[tokio::test]
+async fn writes_have_passed_the_old_revision() {
+    for settled in [Duration::ZERO, SETTLED] {
+        let cluster = etcd().await;
+        let proxy = Proxy::start(cluster.address(0)).unwrap();
+        let (holder, _) = client_at(&format!("http://{}", proxy.address()));
+        warm_up(&holder).await;
+        let backup = cluster.backup().await.unwrap();
+        let guard = holder.lock("/lock/a").acquire().await.unwrap();
+        sleep(settled).await;
+        proxy.cut();
+        set_back(&cluster, Past::Backup(&backup)).await;
+        for _ in 0..10 {
+            cluster.ctl(&["put", "other", "write"]).await.unwrap();
+        }
+        proxy.pass();
+        let reason = expect_loss(&guard, Instant::now()).await;
+        assert!(matches!(reason, LostReason::KeyDeleted | LostReason::StoreRestored), "{reason}");
+    }
+}
+
+/// All is gone: keys, leases, revisions. The long TTL would keep the old holder believing.
+#[tokio::test]
+async fn a_wiped_etcd() {
+    for settled in [Duration::ZERO, SETTLED] {
+        let cluster = etcd().await;
+        let ((holder, writes), (next, _)) = (client(&cluster), client(&cluster));
+        warm_up(&next).await;
+        let guard = holder.lock("/lock/a").acquire().await.unwrap();
+        sleep(settled).await;
+        let back = set_back(&cluster, Past::Nothing).await;
+        assert_eq!(expect_loss(&guard, back).await, LostReason::StoreRestored);
+        soon(next.lock("/lock/a").acquire()).await.unwrap().release().await.unwrap();
+        soon(holder.lock("/lock/a").acquire()).await.unwrap().release().await.unwrap();
+        assert!(writes.most_writes() <= crate::MOST_WRITES, "{} writes in a second", writes.most_writes());
+    }
+}
+
+/// A hold without renewal has a lease of its own, and is watched by nobody but itself.
+#[tokio::test]
+async fn a_hold_without_renewal_is_told_as_well() {
+    let cluster = etcd().await;
+    let (holder, _) = client(&cluster);
+    warm_up(&holder).await;
+    let backup = cluster.backup().await.unwrap();
+    let guard = holder.lock("/lock/a").renew(false).acquire().await.unwrap();
+    let back = set_back(&cluster, Past::Backup(&backup)).await;
+    assert_eq!(expect_loss(&guard, back).await, LostReason::StoreRestored);
+}
+
+/// A restart without a restore is no reason to lose anything.
+#[tokio::test]
+async fn a_restart_with_the_same_data_is_none() {
+    let cluster = etcd().await;
+    let (holder, _) = client(&cluster);
+    let guard = holder.lock("/lock/a").acquire().await.unwrap();
+    for _ in 0..3 {
+        cluster.kill(0).unwrap();
+        cluster.restart(0).await.unwrap();
+        guard
+            .put("/data", "still the owner's")
+            .await
+            .or_else(|error| match error.code() {
+                Code::Unavailable | Code::DeadlineExceeded => Ok(0),
+                _ => Err(error),
+            })
+            .unwrap();
+        sleep(Duration::from_millis(700)).await;
+        assert!(guard.is_held());
+    }
+    guard.release().await.unwrap();
+}
