@@ -1,0 +1,171 @@
+"""One user at one Debian, and the states that the user's machine goes through, each made once and only if a check asks for it.
+
+`bare` is the root, the checkout, Rust and Go. `built` is where `make demo` has left it. `full` has what the set-up of the tests
+asked for, and everything built. `packed` has the packages of all languages made. What `make` says is missing is
+installed as it says, by the administrator where the user may not.
+"""
+
+import re
+import subprocess
+import time
+from pathlib import Path
+
+import java as coordinates
+
+from bare import roots
+from bare.machine import ADMIN, KEPT, USERS, Failure, Machine, Tool
+
+STATES = ["bare", "built", "full", "packed"]
+# Which Debian's own Node is too old: there people install it by hand.
+NODE_BY_HAND = ["bookworm"]
+ADVICE = re.compile(r"apt-get install((?: +[a-z0-9][a-z0-9+.-]*| +-[a-zA-Z-]+)+)")
+PACKAGES = {
+    "wheel": "leasehold/target/wheels/*.whl",
+    "npm": "leasehold/target/npm/*.tgz",
+    "java": "published/io/leasehold",
+}
+
+
+class Visit:
+    def __init__(self, suite: str, user: str, work: Path, logs: Path, tools: dict[str, Tool]) -> None:
+        self.suite, self.user, self.work, self.logs = suite, user, work, logs
+        self.shelf = work / "shelf"
+        self.tools = tools
+        self.deadline = float("inf")
+        self.begun = time.time()
+        self._states: dict[str, Machine | Failure] = {}
+        # What somebody who reads the closing table wants to know beside the time.
+        self.notes: list[str] = []
+
+    def log(self, name: str) -> Path:
+        return self.logs / f"{self.suite}-{self.user}-{name}.log"
+
+    def state(self, name: str) -> Machine:
+        """The machine in that state. For reading and for `derived`: a check changes a machine of its own."""
+        if name not in self._states:
+            try:
+                if (self._scratch(name) / KEPT).exists():
+                    self._states[name] = self._kept(name)
+                else:
+                    self._states[name] = made = getattr(self, f"_{name}")()
+                    (made.scratch / KEPT).touch()
+            except Failure as failure:
+                self._states[name] = failure
+        made = self._states[name]
+        if isinstance(made, Failure):
+            raise made
+        return made
+
+    def _kept(self, name: str) -> Machine:
+        """The machine of an earlier run."""
+        below = [self._scratch(each) / "upper" for each in STATES[: STATES.index(name)][::-1]]
+        return Machine(
+            [*below, self.root()], self._scratch(name), USERS[self.user], self.log(name), self._tools_of(name)
+        )
+
+    def _scratch(self, name: str) -> Path:
+        return self.work / f"{self.suite}-{self.user}-{name}"
+
+    def _tools_of(self, state: str) -> dict[str, Tool]:
+        wanted = ["rust", "go"]
+        if self.suite in NODE_BY_HAND and state in ("full", "packed"):
+            wanted.append("node")
+        return {name: self.tools[name] for name in wanted}
+
+    def start(self, state: str, check: str, **differences: object) -> Machine:
+        """A machine for a check, from where that state stands."""
+        machine = self.state(state).derived(
+            check, scratch=self._scratch(check), log=self.log(check), deadline=self.deadline, **differences
+        )
+        if (self.state("bare").scratch / KEPT).stat().st_mtime < self.begun:
+            machine.bring_checkout()
+        return machine
+
+    def alien(self, check: str, *wanted: str, tools: dict[str, Tool] | None = None) -> Machine:
+        """A machine for a check without this project, and without what builds it: with these packages of Debian, and these tools."""
+        machine = self._machine(check, tools or {})
+        self.install(machine, *wanted)
+        return machine
+
+    def close(self) -> None:
+        """Frees the disk, which has not the room for the machines of all visits."""
+        for machine in self._states.values():
+            if isinstance(machine, Machine):
+                machine.discard()
+
+    def root(self) -> Path:
+        return self.work / self.suite
+
+    def _machine(self, name: str, tools: dict[str, Tool]) -> Machine:
+        if not self.root().exists():
+            roots.unpack(self.suite, self.root())
+        return Machine(
+            [self.root()], self._scratch(name), USERS[self.user], self.log(name), tools, deadline=self.deadline
+        )
+
+    def _bare(self) -> Machine:
+        machine = self._machine("bare", self._tools_of("bare"))
+        machine.settle()
+        return machine
+
+    def _built(self) -> Machine:
+        machine = self.start("bare", "built")
+        begun = time.monotonic()
+        self.advised(machine, "make demo")
+        self.notes.append(f"make demo: {time.monotonic() - begun:.0f} s")
+        if not (self.shelf / "etcd").exists():
+            self.shelve(machine, "etcd", ".cache/leasehold/etcd-*/etcd*")
+        return machine
+
+    def _full(self) -> Machine:
+        machine = self.start("built", "full", tools=self._tools_of("full"))
+        self.advised(machine, "scripts/setup.sh test")
+        machine.sh("make build")
+        return machine
+
+    def _packed(self) -> Machine:
+        machine = self.start("full", "packed")
+        machine.sh("bindings-python/wheel && bindings-node/pack")
+        modules = ",".join(coordinates.MODULES)
+        machine.sh(f'scripts/maven.sh --untested install -pl {modules} -am -Dmaven.repo.local="$HOME/published"')
+        for name, pattern in PACKAGES.items():
+            self.shelve(machine, name, pattern)
+        return machine
+
+    def packages(self, name: str) -> list[Path]:
+        """What one installs in that language, packed here or at a newer Debian; for Java our part of a Maven repository."""
+        if not (self.shelf / name).exists():
+            self.state("packed")
+        return sorted((self.shelf / name).iterdir())
+
+    def etcd(self) -> Tool:
+        """An etcd that `make demo` has built in this run, for a machine that has none."""
+        if not (self.shelf / "etcd").exists():
+            self.state("built")
+        return Tool({str(self.shelf / "etcd"): "/opt/etcd"}, "/opt/etcd")
+
+    def shelve(self, machine: Machine, name: str, pattern: str) -> None:
+        """Keeps what a machine has made, by its place in the user's home, for those that come after it."""
+        home = machine.scratch / "upper" / machine.user.home.lstrip("/")
+        if not (found := sorted(home.glob(pattern))):
+            raise Failure(f"it has made no {pattern} in the user's home")
+        (self.shelf / name).mkdir(parents=True)
+        subprocess.run(["cp", "-R", *found, self.shelf / name], check=True)
+
+    def advised(self, machine: Machine, command: str) -> str:
+        """Runs a command of the project. A user who is told what is missing has it installed, and tries again, once."""
+        if machine.user is ADMIN:
+            return machine.sh(command)
+        said = machine.sh(command, expect=None)
+        packages = {word for words in ADVICE.findall(said) for word in words.split() if not word.startswith("-")}
+        if packages:
+            self.install(machine, *sorted(packages))
+        return machine.sh(command)
+
+    def install(self, machine: Machine, *packages: str) -> None:
+        """What an administrator does."""
+        if packages:
+            script = (
+                f"apt-get update -qq && apt-get install -qq -y --no-install-recommends {' '.join(packages)} >/dev/null"
+            )
+            machine.sh(script, user=ADMIN, directory="/", DEBIAN_FRONTEND="noninteractive")
