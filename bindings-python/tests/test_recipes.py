@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from conftest import Server, until
+from conftest import DIRECT, Server, until
 
 import leasehold
 from leasehold.testing import _reserve
@@ -56,7 +56,7 @@ def running(module: str, *arguments: str, cwd: Path = EXAMPLES, **environment: s
 
 def ask(url: str, method: str = "GET") -> tuple[int, Any]:
     try:
-        with urllib.request.urlopen(urllib.request.Request(url, method=method), timeout=20) as reply:
+        with DIRECT.open(urllib.request.Request(url, method=method), timeout=20) as reply:
             return reply.status, json.loads(reply.read())
     except urllib.error.HTTPError as error:
         return error.code, None

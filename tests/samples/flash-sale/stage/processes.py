@@ -19,6 +19,8 @@ UNPACKED = ROOT / ".cache" / "debian-sale"
 LIBRARIES = UNPACKED / "usr" / "lib" / f"{os.uname().machine}-linux-gnu"
 START_SECONDS = 180
 RESERVED: list[socket.socket] = []
+# All of it is on loopback, where no proxy of the environment can help.
+DIRECT = urllib.request.build_opener(urllib.request.ProxyHandler({}))
 
 
 class StageError(Exception):
@@ -188,7 +190,7 @@ class Etcd(Child):
         end = prefix[:-1] + chr(ord(prefix[-1]) + 1)
         body = {"key": encode(prefix), "range_end": encode(end), "sort_target": "CREATE", "keys_only": True}
         request = urllib.request.Request(f"{self.endpoint}/v3/kv/range", json.dumps(body).encode())
-        with urllib.request.urlopen(request, timeout=10) as response:
+        with DIRECT.open(request, timeout=10) as response:
             return [b64decode(pair["key"]).decode() for pair in json.load(response).get("kvs", [])]
 
     def stop(self) -> None:
@@ -223,7 +225,7 @@ class Instance(Child):
 
     def _is_ready(self) -> bool:
         try:
-            with urllib.request.urlopen(f"http://127.0.0.1:{self.port}/ready", timeout=5) as response:
+            with DIRECT.open(f"http://127.0.0.1:{self.port}/ready", timeout=5) as response:
                 return response.status == 200
         except (OSError, urllib.error.URLError):
             return False
