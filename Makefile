@@ -6,12 +6,14 @@ SHELL := /bin/bash
 # The JDK that Maven takes is the one that runs what it builds. Where rustup and Go put themselves, for shells that do not know
 # yet, and where the set-up unpacks Debian's etcd.
 export PATH := $(if $(JAVA_HOME),$(JAVA_HOME)/bin:)$(PATH):$(HOME)/.cargo/bin:/usr/local/go/bin:$(CURDIR)/.cache/debian-etcd/usr/bin
+# The same directory for whatever is called, from wherever.
+export CARGO_TARGET_DIR := $(shell scripts/target)
 
 # One target after the other, and each in its own way: cargo and the scripts know best how much to do at once.
 .NOTPARALLEL:
 unexport MAKEFLAGS MFLAGS
 
-.PHONY: help demo sample test build install-c lint fmt gen bench conformance sim search teeth doctor
+.PHONY: help demo sample test build install-c lint fmt gen bench conformance sim search teeth fresh doctor
 
 help: ## List the targets.
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -25,9 +27,9 @@ sample: ## Play the flash sale: a Spring Boot service under 500 customers, kille
 	@scripts/maven.sh --untested package -pl ../tests/samples/flash-sale -am
 	@tests/samples/flash-sale/run $(ARGS)
 
-test: ## Set up what is needed and run every check and test; the last line counts them; FULL=1 runs all in all its length, for a night.
+test: ## Set up what is needed and run every check and test; the last line counts them; FULL=1 runs all in all its length, for a night; ONLY=… the stages whose names start so.
 	@scripts/setup.sh test
-	@scripts/test.py
+	@scripts/test.py $(if $(ONLY),--only "$(ONLY)")
 
 build: ## Build everything.
 	@scripts/setup.sh build
@@ -56,7 +58,7 @@ gen: ## Write generated files anew; `make gen CHECK=1` only says which are stale
 	@scripts/setup.sh gen
 	@cargo run --quiet -p leasehold-gen -- $(if $(CHECK),--check)
 	@cargo build --quiet -p leasehold-node
-	@bindings-node/dependencies && node bindings-node/scripts/types.js $${CARGO_TARGET_DIR:-target} $(if $(CHECK),--check)
+	@bindings-node/dependencies && node bindings-node/scripts/types.js "$$CARGO_TARGET_DIR" $(if $(CHECK),--check)
 
 bench: ## Measure against raw etcd calls, data on disk and in memory, and every language against Rust; ARGS="--help" tells more; COMPARE=node sets npm's etcd3 and redlock beside it.
 	@scripts/setup.sh bench
@@ -65,7 +67,7 @@ bench: ## Measure against raw etcd calls, data on disk and in memory, and every 
 	@$(MAKE) --silent -C ffi-c PROFILE=dist bench-worker
 	@bindings-node/build
 	@if command -v mvn >/dev/null; then scripts/maven.sh --untested package -pl ../tests/bench/workers/java -am; fi
-	@$(if $(COMPARE),tests/bench/workers/$(COMPARE)/compare,$${CARGO_TARGET_DIR:-target}/release/leasehold-bench) $(ARGS)
+	@$(if $(COMPARE),tests/bench/workers/$(COMPARE)/compare,"$$CARGO_TARGET_DIR/release/leasehold-bench") $(ARGS)
 
 conformance: ## Play the conformance scenarios; ARGS="…" goes to the runner.
 	@scripts/setup.sh conformance
@@ -82,6 +84,9 @@ search: ## Search every order of events of small clusters; STATES=… how many o
 teeth: ## Plant faults in a copy of the core and see the simulation and the search find them; ONLY=… some of them.
 	@scripts/setup.sh teeth
 	tests/sim/teeth.py --only "$(ONLY)"
+
+fresh: ## Play both commands and the packages on bare Debian roots, as root and as a plain user; needs root; ARGS="--help" tells more.
+	@tests/fresh/run.py $(ARGS)
 
 doctor: ## Say what each target needs, what of it is missing on this machine and how to get it; changes nothing.
 	@scripts/setup.sh --check

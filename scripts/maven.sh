@@ -9,6 +9,8 @@
 # what went wrong, and what tests say; --verbose shows the rest. The JDK is that of JAVA_HOME or of the PATH: 17 or newer,
 # though what it builds runs from 17 on.
 set -euo pipefail
+target=$("$(dirname "$0")/target")
+export CARGO_TARGET_DIR="$target"
 cd "$(dirname "$0")/.."
 
 options=(--quiet)
@@ -31,7 +33,6 @@ if [ $# = 0 ]; then
   exit 2
 fi
 
-target=${CARGO_TARGET_DIR:-target}
 mkdir -p "$target/java"
 # One at a time: two builds of the same modules would write into the same directories.
 exec 9>"$target/java/lock"
@@ -58,7 +59,7 @@ log=$(mktemp)
 trap 'rm -f "$log"' EXIT
 run() {
   # Even without colours it prints the sequence that ends them.
-  (cd bindings-java && mvn "${options[@]}" -Dstyle.color=never "$@" 2>&1) | sed 's/\x1b\[[0-9;]*m//g' | sed '/^$/d'
+  (cd bindings-java && mvn "${options[@]}" "-Dleasehold.target=$target" -Dstyle.color=never "$@" 2>&1) | sed 's/\x1b\[[0-9;]*m//g' | sed '/^$/d'
 }
 status=0
 run --offline "$@" >"$log" 2>&1 || status=$?

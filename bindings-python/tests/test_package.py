@@ -14,7 +14,7 @@ import zipfile
 from pathlib import Path
 
 import pytest
-from conftest import FULL, ROOT, Server
+from conftest import FULL, ROOT, TARGET, Server
 from test_pages import EXAMPLE
 
 BINDINGS = ROOT / "bindings-python"
@@ -132,7 +132,7 @@ def test_the_source_distribution(packages: Packages, tmp_path: Path) -> None:
         return
     # Built as pip builds it, with the tools of this environment; what cargo has compiled of other crates is used again.
     pip = [BIN / "pip", "wheel", "--quiet", "--no-deps", "--no-build-isolation", "--wheel-dir", tmp_path]
-    tools = {"PATH": f"{BIN}:{os.environ['PATH']}", "CARGO_TARGET_DIR": str(ROOT / "target")}
+    tools = {"PATH": f"{BIN}:{os.environ['PATH']}", "CARGO_TARGET_DIR": str(TARGET)}
     subprocess.run([*pip, packages.source], check=True, env={**clean(), **tools})
     (wheel,) = tmp_path.glob("leasehold-*.whl")
     installed = install(wheel, Path(sys.executable), tmp_path / "venv")

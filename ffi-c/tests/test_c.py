@@ -18,7 +18,9 @@ import urllib.request
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
-TARGET = Path(os.environ.get("CARGO_TARGET_DIR") or ROOT / "target")
+TARGET = Path(subprocess.run([ROOT / "scripts/target"], capture_output=True, text=True, check=True).stdout.strip())
+# For cargo and make, which are called in other directories.
+os.environ["CARGO_TARGET_DIR"] = str(TARGET)
 BUILT = TARGET / "c" / "debug"
 FFI = ROOT / "ffi-c"
 FULL = bool(os.environ.get("LEASEHOLD_FULL"))

@@ -22,12 +22,16 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
 HERE = Path(__file__).resolve().parent
+# Cargo's.
+TARGET = Path(subprocess.run([ROOT / "scripts/target"], capture_output=True, text=True, check=True).stdout.strip())
 ADDRESS = "http://127.0.0.1:2379"
 # What users get; the rest are programs of ours.
 MODULES = ["bom", "leasehold-test", "spring/integration", "spring/shedlock", "spring/starter"]
 # Beside the one that the starter is built for.
 BOOT_3 = "3.5.8"
 START_SECONDS = 60
+# All that is asked is on loopback, where no proxy of the environment can help.
+DIRECT = urllib.request.build_opener(urllib.request.ProxyHandler({}))
 # How a JVM ends that was told to by SIGTERM.
 TERMINATED = 128 + 15
 
@@ -44,6 +48,10 @@ def examples() -> list[str]:
 def only(pattern: str, path: str) -> str:
     """The one place in a file that says it."""
     return re.search(pattern, (ROOT / path).read_text(), re.MULTILINE)[1]
+
+
+def project_version() -> str:
+    return only(r'^version = "(.*)"$', "Cargo.toml")
 
 
 def plugins() -> str:
@@ -104,7 +112,7 @@ def maven(where: Path, repository: Path, *goals: str) -> None:
 @contextmanager
 def etcd():
     """The endpoint of a real etcd, in which nothing may be left."""
-    program = Path(os.environ.get("CARGO_TARGET_DIR") or ROOT / "target") / "debug/leasehold-etcd"
+    program = TARGET / "debug/leasehold-etcd"
     with subprocess.Popen([program], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:
         try:
             endpoint = json.loads(process.stdout.readline())["endpoints"][0]
@@ -117,7 +125,7 @@ def etcd():
 
 def ask(url: str, body: dict | None = None) -> dict:
     data = None if body is None else json.dumps(body).encode()
-    with urllib.request.urlopen(urllib.request.Request(url, data), timeout=30) as response:
+    with DIRECT.open(urllib.request.Request(url, data), timeout=30) as response:
         return json.load(response)
 
 
@@ -182,7 +190,7 @@ def visit(service: str, wanted_health: str | None) -> str:
 
 
 def main() -> int:
-    version = only(r'^version = "(.*)"$', "Cargo.toml")
+    version = project_version()
     boot = only("<spring-boot.version>(.*)</spring-boot.version>", "bindings-java/spring/pom.xml")
     with tempfile.TemporaryDirectory(prefix="fresh-") as directory:
         repository = install(Path(directory))

@@ -13,7 +13,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
 # Kept between runs: all the dependencies are built for it.
-TARGET = Path(os.environ.get("CARGO_TARGET_DIR", ROOT / "target")).resolve() / "fresh-rust"
+TARGET = Path(subprocess.run([ROOT / "scripts/target"], capture_output=True, text=True, check=True).stdout.strip()) / "fresh-rust"
 MANIFEST = f"""
 [package]
 name = "newcomer"

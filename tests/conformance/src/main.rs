@@ -92,16 +92,17 @@ async fn run(options: Options) -> Result<bool> {
         true => cast::discover(&home.join("drivers"))?,
         false => Drivers { alone: options.drivers.iter().cloned().collect(), mixed: BTreeMap::new() },
     };
+    let histories = target()?.join("conformance");
     // Ctrl-C drops the plays, and with them their drivers and clusters.
     tokio::select! {
-        clean = play_all(scenarios, &drivers, &options) => clean,
+        clean = play_all(scenarios, &drivers, histories, &options) => clean,
         _ = tokio::signal::ctrl_c() => bail!("interrupted"),
     }
 }
 
-async fn play_all(scenarios: Vec<Scenario>, drivers: &Drivers, options: &Options) -> Result<bool> {
+async fn play_all(scenarios: Vec<Scenario>, drivers: &Drivers, histories: PathBuf, options: &Options) -> Result<bool> {
     let (version, repeat, jobs) = (options.version, options.repeat, options.jobs.max(1));
-    let mut report = Report::new(target().join("conformance"), options.keep);
+    let mut report = Report::new(histories, options.keep);
     let mut running: JoinSet<(String, String, Outcome)> = JoinSet::new();
     for (turn, scenario) in scenarios.iter().enumerate() {
         for casting in cast::castings(scenario, drivers, turn, options.short) {
@@ -142,10 +143,8 @@ async fn next(running: &mut JoinSet<(String, String, Outcome)>, report: &mut Rep
     }
 }
 
-/// Where cargo puts what it builds.
-fn target() -> PathBuf {
-    std::env::var_os("CARGO_TARGET_DIR").map_or_else(
-        || Path::new(env!("CARGO_MANIFEST_DIR")).ancestors().nth(2).unwrap_or(Path::new(".")).join("target"),
-        PathBuf::from,
-    )
+/// Where cargo puts what it builds: this program is two directories below.
+fn target() -> Result<PathBuf> {
+    let program = std::env::current_exe().context("where is this program?")?;
+    Ok(program.ancestors().nth(2).unwrap_or(Path::new(".")).to_owned())
 }

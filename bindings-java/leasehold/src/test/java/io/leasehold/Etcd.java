@@ -16,6 +16,8 @@ import org.awaitility.Awaitility;
 /** A real etcd on loopback, from the project's harness. It ends with this process at the latest. */
 final class Etcd implements AutoCloseable {
     static final Path ROOT = Path.of(System.getProperty("leasehold.root")).toAbsolutePath().normalize();
+    /** Cargo's, with the harness and the native library. */
+    static final Path TARGET = Path.of(System.getProperty("leasehold.target"));
 
     private static final Duration PATIENCE = Duration.ofSeconds(30);
     private static final AtomicLong NAMES = new AtomicLong();
@@ -26,7 +28,7 @@ final class Etcd implements AutoCloseable {
     final String endpoint;
 
     private Etcd() {
-        Path program = ROOT.resolve("target/debug/leasehold-etcd");
+        Path program = TARGET.resolve("debug/leasehold-etcd");
         if (!Files.isExecutable(program)) {
             throw new IllegalStateException("there is no " + program + "; run: cargo build -p leasehold-etcd");
         }

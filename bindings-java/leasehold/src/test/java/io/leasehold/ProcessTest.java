@@ -131,7 +131,7 @@ final class ProcessTest {
     }
 
     private Path library() {
-        return Etcd.ROOT.resolve("target/java").resolve(System.mapLibraryName("leasehold_java"));
+        return Etcd.TARGET.resolve("java").resolve(System.mapLibraryName("leasehold_java"));
     }
 
     @Test

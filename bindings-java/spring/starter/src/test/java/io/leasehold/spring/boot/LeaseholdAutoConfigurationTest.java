@@ -120,7 +120,7 @@ class LeaseholdAutoConfigurationTest {
     /** On an etcd with users, because elsewhere nobody asks who the client is. */
     @Test
     void userAndPasswordReachTheClient() throws Exception {
-        Path program = Path.of(System.getProperty("leasehold.root"), "target/debug/leasehold-etcd");
+        Path program = Path.of(System.getProperty("leasehold.target"), "debug/leasehold-etcd");
         Process etcd = new ProcessBuilder(program.toString(), "--root-password", "right")
                 .redirectError(ProcessBuilder.Redirect.INHERIT)
                 .start();
