@@ -74,14 +74,18 @@ def listed(program: Program, *which: str) -> set[str]:
 
 def run(program: Program) -> tuple[counts.Counts, str]:
     """Runs one program; returns what it counts, and what it printed."""
-    tests, ignored = listed(program), listed(program, "--ignored")
-    if not tests:
-        return counts.Counts(), ""
     begun = time.monotonic()
-    done = subprocess.run(
-        [program.path, "--show-output"], cwd=program.folder, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT, text=True, errors="replace", check=False,
-    )  # fmt: skip
+    try:
+        tests, ignored = listed(program), listed(program, "--ignored")
+        if not tests:
+            return counts.Counts(), ""
+        done = subprocess.run(
+            [program.path, "--show-output"], cwd=program.folder, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT, text=True, errors="replace", check=False,
+        )  # fmt: skip
+    except (OSError, subprocess.CalledProcessError) as error:
+        # The other programs go on.
+        return counts.Counts(failed=1, failures=[f"{program.name} cannot be run"]), f"\n=== {program.name}: {error}\n"
     found = judge(program.name, tests - ignored, ignored, done.returncode, done.stdout)
     return found, f"\n=== {program.name}: {time.monotonic() - begun:.1f} s, {found}\n{done.stdout}"
 

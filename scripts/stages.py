@@ -19,7 +19,7 @@ PROGRAMS = LOGS / "programs.json"
 SUREFIRE = [("bindings-java", "*/"), ("bindings-java", "*/*/"), ("tests/samples", "*/")]
 
 # What only one stage may use at a time. Cargo locks what it builds in, and whoever comes second would wait there in silence.
-CARGO = "what cargo builds"
+CARGO, SIM = "what cargo builds", "what cargo builds for simulations"
 # Built again, and so replaced, by the tests of these languages: nobody else may run it then.
 C, NODE, JAVA = "the C library", "the Node package", "the Java modules"
 
@@ -75,7 +75,7 @@ def stages(is_full: bool) -> list[Stage]:
         # Waits more than it works, so it runs beside what is to be built. Needs nothing of cargo.
         Stage(
             "conformance",
-            ["tests/conformance/play", "--built", "--version", "3.7", *([] if is_full else ["--short"])],
+            ["tests/conformance/play", "--built", "--version", "3.7", "--jobs", "6", *([] if is_full else ["--short"])],
             is_tests=True,
             needs=["build", "servers"],
             alone=[C, NODE, JAVA],
@@ -104,8 +104,8 @@ def stages(is_full: bool) -> list[Stage]:
             alone=[CARGO],
         ),
         # Optimised builds of their own: seeds and states by the thousand, and faults planted in a copy.
-        Stage("simulation", [*sim, "--seeds", size(4_000, 200_000)]),
-        Stage("search", [*sim, "--search", size(120_000, 1_000_000)]),
+        Stage("simulation", [*sim, "--seeds", size(4_000, 200_000)], alone=[SIM]),
+        Stage("search", [*sim, "--search", size(120_000, 1_000_000)], alone=[SIM]),
         Stage("teeth", ["tests/sim/teeth.py", *([] if is_full else ["--quick"])]),
         # With their documentation, whose warnings fail it.
         Stage(
@@ -138,4 +138,6 @@ def stages(is_full: bool) -> list[Stage]:
         Stage("java-upgrade", ["tests/samples/java/run", "upgrade"], needs=["build", "servers"], alone=[JAVA]),
         # Installed, and used by projects that know only the coordinates.
         Stage("java-fresh", ["tests/fresh/java.py", *java_library], needs=["build", "servers"], alone=[JAVA]),
+        # With the newest of every dependency, which only the registry knows: the one stage that needs a network.
+        *([Stage("rust-fresh", ["tests/fresh/rust.py"], needs=["build", "servers"])] if is_full else []),
     ]

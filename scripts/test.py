@@ -10,6 +10,7 @@ import argparse
 import json
 import os
 import queue
+import re
 import shutil
 import signal
 import subprocess
@@ -88,7 +89,7 @@ def execute(stage: Stage, mark: str, limit: float) -> Ended:
     """Runs a stage to its end, and ends whatever it leaves behind."""
     begun = time.monotonic()
     clean_reports(stage)
-    environment = {**os.environ, "CARGO_TERM_COLOR": "never", counts.PLACE: str(stage.report), **stage.environment}
+    environment = {**os.environ, "CARGO_TERM_COLOR": "never", "NO_COLOR": "1", counts.PLACE: str(stage.report), **stage.environment}
     environment |= {"CARGO_TARGET_DIR": str(TARGET), MARK: f"{mark}/{stage.name}/"}
     worked, exit_code = 0.0, 127
     with stage.log.open("wb") as output:
@@ -201,7 +202,9 @@ def show_failure(stage: Stage, ended: Ended, display: Display) -> None:
     for failure in ended.found.failures[:SHOWN_FAILURES]:
         display.line(f"FAILED {failure}")
     display.line(f"--- its last {SHOWN_LINES} lines")
-    display.line("\n".join(stage.log.read_text(errors="replace").splitlines()[-SHOWN_LINES:]))
+    # Not every tool can be told that nobody wants its colours.
+    said = re.sub(r"\x1b\[[0-9;]*m", "", stage.log.read_text(errors="replace"))
+    display.line("\n".join(said.splitlines()[-SHOWN_LINES:]))
     display.line("---")
 
 

@@ -110,6 +110,11 @@ class JudgesTestPrograms(unittest.TestCase):
         found = self.judge(-6, "test a ... ok\n")
         self.assertEqual((str(found), found.failures), ("1 passed, 1 failed, 0 skipped", ["core test lock crashed with -6"]))
 
+    def test_a_program_that_is_gone_is_a_failure(self):
+        found, said = cargo_tests.run(cargo_tests.Program("core test lock", "/nowhere/lock", Path("/")))
+        self.assertEqual(found.failures, ["core test lock cannot be run"])
+        self.assertIn("/nowhere/lock", said)
+
     def test_a_test_that_skips_itself_does_not_count_as_passed(self):
         output = (
             "successes:\n\n---- a stdout ----\nsome words\nSKIPPED etcd 3.4: it is not here\nSKIPPED etcd 3.5: there is no Go\n\n"
