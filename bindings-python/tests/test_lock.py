@@ -6,6 +6,7 @@ import gc
 import logging
 import os
 import pickle
+import socket
 import threading
 import warnings
 from concurrent.futures import CancelledError
@@ -332,6 +333,15 @@ def test_testing_starts_an_etcd() -> None:
         assert guard.held
     with pytest.raises(leasehold.Unsupported, match="did not come up"):
         testing.Etcd("/bin/false")
+
+
+def test_nobody_else_is_given_the_ports_of_an_etcd_that_is_down() -> None:
+    """Seen to fail with ports that are given back before etcd is started."""
+    with testing.Etcd() as etcd, socket.socket() as other:
+        etcd._process.kill()
+        etcd._process.wait()
+        with pytest.raises(OSError, match="in use"):
+            other.bind(("127.0.0.1", int(etcd.url.rpartition(":")[2])))
 
 
 pytest_plugins = ["leasehold.testing"]

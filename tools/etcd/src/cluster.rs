@@ -342,7 +342,9 @@ impl Cluster {
             if answers && self.members[member].listens_on(&self.ports[member].numbers())? {
                 return Ok(());
             }
-            stranger = if answers { "; another process answers for it" } else { stranger };
+            if answers {
+                stranger = "; another process answers for it (a script that starts etcd has to exec it)";
+            }
             if let Some(error) = self.members.iter().find_map(Process::end) {
                 return Err(error);
             }
