@@ -19,11 +19,12 @@ use crate::{
 };
 
 /// After the operation would have been given up and the session would have ended, and far later still.
-const TIMES: [Duration; 2] = [Duration::from_millis(3_500), Duration::from_secs(8)];
-/// A sweep comes after a third of the TTL of 3 s, and the one that confirms it soon after.
-const BOUND: Duration = Duration::from_secs(2);
-/// For what happens at once.
-const SOON: Duration = Duration::from_secs(5);
+const TIMES: [Duration; 2] = [Duration::from_millis(6_500), Duration::from_secs(11)];
+/// A sweep comes after a third of the TTL of 3 s, and the one that confirms it soon after. The rest is for a busy machine: without a
+/// sweep, nothing would ever end a ghost.
+const BOUND: Duration = Duration::from_secs(15);
+/// For what happens at once, on such a machine.
+const SOON: Duration = Duration::from_secs(15);
 
 /// A client whose next request of a kind is late, and a look at what etcd does with the keys of its lock.
 struct Stage<'a> {
@@ -151,7 +152,7 @@ async fn during_the_next_hold(ground: &Ground, name: String, late: Duration) {
 /// The enqueue and the deletion of its key are both late: the next hold has another key, so that neither touches it.
 async fn with_its_deletion(ground: &Ground, name: String, late: Duration) {
     let mut stage = Stage::new(ground, name).await;
-    stage.hold_up(Kind::Enqueue, Duration::from_millis(1_500));
+    stage.hold_up(Kind::Enqueue, Duration::from_secs(3));
     let caller = tokio::spawn({
         let lock = stage.party.lock.clone();
         async move { lock.acquire().await.map(drop) }
