@@ -157,6 +157,7 @@ impl Hub {
             out.push(Action::Failed(ticket, Error::new(Code::Closed, "the client is closed; open another one")));
             return;
         }
+        self.history.remember(&acquire.name);
         let caller = Caller {
             name: acquire.name,
             mode: acquire.mode,

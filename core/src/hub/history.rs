@@ -10,7 +10,7 @@
 //! answered: a read for the history, then the keys of every lease that somebody holds with, because writes of others can have
 //! passed the old revision by then.
 
-use std::time::Duration;
+use std::{sync::Arc, time::Duration};
 
 use super::{Action, Asked, Hub};
 use crate::{
@@ -19,7 +19,7 @@ use crate::{
     error::LostReason,
     queue::{Input, wire},
     store::{Reply, ReplyBody, StoreError, WatchReply},
-    terms::{QueueId, SessionId},
+    terms::SessionId,
 };
 
 /// Pauses between the questions of a doubt: short, because a holder is to be told within two seconds of etcd's return.
@@ -62,6 +62,8 @@ pub(super) struct History {
     /// The id of the cluster; 0 where it is not known.
     cluster: u64,
     doubt: Option<Doubt>,
+    /// The name that was asked for last: one that the user may read.
+    name: Option<Arc<str>>,
 }
 
 impl History {
@@ -73,6 +75,11 @@ impl History {
     /// Whether a request of `stamp` was sent in this history.
     pub(super) fn is_of_now(&self, stamp: Stamp) -> bool {
         stamp.number == self.number
+    }
+
+    /// Somebody asks for this lock.
+    pub(super) fn remember(&mut self, name: &Arc<str>) {
+        self.name = Some(name.clone());
     }
 
     /// A watch told of this revision.
@@ -89,12 +96,7 @@ impl History {
         // The leader answers that question from what it has applied so far, and may be behind.
         let is_linearizable = !matches!(reply.body, ReplyBody::LeaseTimeToLive { .. });
         if is_other || (is_linearizable && reply.revision < stamp.highest) {
-            *self = Self {
-                number: self.number + 1,
-                highest: reply.revision,
-                cluster: reply.cluster,
-                doubt: self.doubt.take(),
-            };
+            (self.number, self.highest, self.cluster) = (self.number + 1, reply.revision, reply.cluster);
             return Verdict::Restored;
         }
         self.hear(reply.revision);
@@ -194,19 +196,16 @@ impl Hub {
         if self.history.wake().is_none_or(|at| at > now) {
             return;
         }
-        // Any queue will do; it is one that the user may read. Where there is none, nobody holds or waits.
-        let Some(request) = self.any_queue().and_then(|id| Some(wire::look(self.queues.get(id)?.prefix()))) else {
+        // Also where nobody holds or waits: what the backup brings back of a session is in the way of others while it is renewed.
+        let Some(name) = self.history.name.clone().filter(|_| !self.sessions.ids().is_empty()) else {
             self.history.doubt = None;
             return;
         };
+        let request = wire::look(&wire::Prefix::new(&self.config.namespace, &name));
         if let Some(doubt) = &mut self.history.doubt {
             doubt.ask_at = None;
         }
         self.call(Asked::Probe, request, self.config.call_timeout, out);
-    }
-
-    fn any_queue(&self) -> Option<QueueId> {
-        self.queues.ids().first().copied()
     }
 
     fn pause(&self, failures: u32) -> Duration {

@@ -231,7 +231,11 @@ impl Hub {
                         tenancy.session.choose(chosen);
                     }
                 }
-                Effect::Open { stream: number, hedge } => out.push(Action::OpenRenewals(stream(number), hedge)),
+                Effect::Open { stream: number, hedge } => {
+                    out.push(Action::OpenRenewals(stream(number), hedge));
+                    // Until now no connection of this session could break, which would have said so.
+                    self.doubt(now);
+                }
                 Effect::Renew(number) => out.push(Action::Renew(stream(number), lease)),
                 Effect::Close(number) => out.push(Action::CloseRenewals(stream(number))),
                 Effect::Deadline(deadline) => out.push(Action::Deadline(id, deadline)),

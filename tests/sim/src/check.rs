@@ -138,6 +138,18 @@ impl Judge {
         self.given_away.insert((key.clone(), token));
     }
 
+    /// The store went back in time, and `stands` tells which keys it still has. Tokens start from what stands.
+    pub fn on_restored(&mut self, stands: impl Fn(&Key, i64) -> bool) {
+        self.tokens.clear();
+        for held in &self.holds {
+            if stands(&held.key, held.token) {
+                self.tokens.insert(held.name.clone(), held.token);
+            } else {
+                self.given_away.insert((held.key.clone(), held.token));
+            }
+        }
+    }
+
     /// Holds whose key an administrator took away before `since`, and that nobody was told about.
     pub fn untold(&self, now: u64) -> Option<String> {
         let held = self.holds.iter().find(|held| {

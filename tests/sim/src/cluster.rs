@@ -1,8 +1,11 @@
 //! The simulated cluster: one linearizable store, and members that tell their watches about it each at its own pace.
 
-use leasehold::store::{
-    Change, Key, KeyValue, Keys, LeaseId, Range, Request, WatchEvent, WatchId,
-    memory::{Kv, matching},
+use leasehold::{
+    clock::Moment,
+    store::{
+        Change, Key, KeyValue, Keys, LeaseId, Range, Request, WatchEvent, WatchId,
+        memory::{Kv, matching},
+    },
 };
 
 /// A member: a front end of the store with its own watches.
@@ -59,6 +62,10 @@ pub struct Cluster {
     pub log: Vec<Vec<WatchEvent>>,
     /// The watches that stand.
     pub watches: Vec<ServerWatch>,
+    /// The data at the last backup.
+    pub backup: Option<Kv>,
+    /// The revision from which the log goes on.
+    since: i64,
 }
 
 impl Cluster {
@@ -70,6 +77,21 @@ impl Cluster {
             stalled_until: 0,
             log: Vec::new(),
             watches: Vec::new(),
+            backup: None,
+            since: 1,
+        }
+    }
+
+    /// Becomes what it was at the last backup, or empty. Nobody is told, and every lease starts anew at `now`.
+    pub fn go_back(&mut self, now: Moment) {
+        self.kv = self.backup.clone().unwrap_or_default();
+        self.kv.take_changes();
+        self.kv.extend_all_leases(now);
+        self.since = self.kv.revision();
+        self.log.clear();
+        self.watches.clear();
+        for member in &mut self.members {
+            member.applied = 0;
         }
     }
 
@@ -91,14 +113,16 @@ impl Cluster {
     /// The revision that `member` has applied.
     pub fn revision_of(&self, member: usize) -> i64 {
         match self.members[member].applied {
-            0 => 1,
-            applied => self.log[applied - 1].first().map_or(1, |event| event.revision),
+            0 => self.since,
+            applied => self.log[applied - 1].first().map_or(self.since, |event| event.revision),
         }
     }
 
     /// Lets `member` apply the log up to `upto`; returns what it tells which watch.
     pub fn apply(&mut self, member: usize, upto: usize) -> Vec<(ServerWatch, Vec<WatchEvent>)> {
         let from = self.members[member].applied;
+        // What a member was told of a former history is void.
+        let upto = upto.min(self.log.len());
         if upto <= from {
             return Vec::new();
         }

@@ -350,6 +350,8 @@ impl World {
                 }
             }
             Fault::BreakStreams(client) => self.break_streams(client, None),
+            Fault::Backup => self.cluster.backup = Some(self.cluster.kv.clone()),
+            Fault::Restore(long) => self.restore(long),
             Fault::Silence(client) => {
                 if let Some(watches) = &mut self.clients[client].watches {
                     watches.is_silent = true;

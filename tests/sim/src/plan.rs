@@ -105,6 +105,10 @@ pub enum Fault {
     BreakStreams(usize),
     /// Nothing comes on the watch stream of a client any more, although it stands.
     Silence(usize),
+    /// Somebody makes a backup.
+    Backup,
+    /// The cluster is down for so long, and comes back as it was at the last backup; empty, if there is none.
+    Restore(u64),
 }
 
 /// What can happen to a message. Probabilities are in thousandths.
@@ -192,6 +196,13 @@ impl Plan {
             }
             faults.sort_by_key(|(at, _)| *at);
         }
+        // With dice of its own, so that all other seeds stay what they are. Nothing else goes wrong then: what is on its way at that
+        // moment is lost with its connection, and nobody can hold by an answer of the former history.
+        let mut dice = Rng::with_seed(seed ^ 0xbac_0000_5eed);
+        if one_in(&mut dice, 12) {
+            net = Net { delay: net.delay, ..Net::default() };
+            faults = restores(&mut dice, length);
+        }
         let heal_at = length + 20 * SEC;
         Self { rng, members, clients, foreign, faults, net, heal_at, names }
     }
@@ -265,6 +276,19 @@ fn foreign(rng: &mut Rng, names: &[Arc<str>], length: u64) -> ForeignPlan {
         ttl: (!one_in(rng, 6)).then(|| rng.i64(2..=10)),
         dies: one_in(rng, 5),
     }
+}
+
+/// The cluster goes back in time, once or twice: to a backup, or to nothing.
+fn restores(rng: &mut Rng, length: u64) -> Vec<(u64, Fault)> {
+    let mut faults = Vec::new();
+    for _ in 0..rng.usize(1..=2) {
+        if !one_in(rng, 4) {
+            faults.push((rng.u64(0..length), Fault::Backup));
+        }
+        faults.push((rng.u64(0..length), Fault::Restore(span(rng, 200 * MS, 3 * SEC))));
+    }
+    faults.sort_by_key(|(at, _)| *at);
+    faults
 }
 
 /// One client can hardly breathe: cut off or frozen again and again, for about as long as its lease lives, with moments in

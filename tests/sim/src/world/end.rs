@@ -1,7 +1,7 @@
 //! The end of a run, part by part: everybody gets done, nothing is left but the leases of sessions, and then not even these.
 
 use super::{Event, Part, World};
-use crate::{MS, SEC, client::Client, foreign::Stage, rules::Rule};
+use crate::{MS, SEC, client::Client, foreign::Stage, plan::Fault, rules::Rule};
 
 /// After the last fault, somebody must get on within this time: longer than any hold of a plan, any TTL and any wait in between.
 const PATIENCE: u64 = 120 * SEC;
@@ -19,6 +19,9 @@ impl World {
                 let dead =
                     self.plan.foreign.iter().filter(|foreign| foreign.dies).filter_map(|foreign| foreign.ttl).max();
                 let grace = grace.max((dead.unwrap_or(0) as u64 + 5) * SEC);
+                // What a backup brings back of clients that are gone ends with its lease.
+                let has_gone_back = self.plan.faults.iter().any(|(_, fault)| matches!(fault, Fault::Restore(_)));
+                let grace = if has_gone_back { grace.max(60 * SEC) } else { grace };
                 self.part = Part::Settle(now.max(self.last_late) + grace);
             }
             Part::Play if now > self.plan.heal_at.max(self.last_late).max(self.last_progress) + PATIENCE => {

@@ -38,6 +38,10 @@ impl World {
             self.cluster.members[n].last_apply = at;
             self.at(at, Event::Apply { member: n, upto });
         }
+        self.tell_foreign_holders();
+    }
+
+    fn tell_foreign_holders(&mut self) {
         for n in 0..self.foreign.len() {
             // Most of a crowd is not there yet, waits, or is gone.
             if let Stage::Holding(token) = self.foreign[n].stage {
@@ -70,6 +74,30 @@ impl World {
         // A key that is gone already is as good.
         let _ = self.cluster.kv.call(now, &request);
         self.after_write();
+    }
+
+    /// The cluster goes back to its last backup. Holds whose key it does not have are void, which no client can prevent; each holder
+    /// must be told. So must whoever it brings back and who does not believe in it any more.
+    pub(crate) fn restore(&mut self, long: u64) {
+        let back = self.now + long;
+        self.cluster.go_back(Moment::from_nanos(back));
+        self.cluster.stalled_until = self.cluster.stalled_until.max(back);
+        for member in &mut self.cluster.members {
+            member.down_until = member.down_until.max(back);
+        }
+        // Whoever writes keys without a lease by hand looks after them by hand.
+        for foreign in self.foreign.iter().filter(|foreign| foreign.plan.ttl.is_none() && foreign.stage == Stage::Over)
+        {
+            let request = leasehold::queue::wire::delete_unseen(&foreign.key());
+            let _ = self.cluster.kv.call(Moment::from_nanos(back), &request);
+        }
+        let stands = self.cluster.everything();
+        self.judge.on_restored(|key, token| stands.iter().any(|kv| kv.key == *key && kv.create_revision == token));
+        self.after_write();
+        self.tell_foreign_holders();
+        for client in 0..self.clients.len() {
+            self.break_streams(client, None);
+        }
     }
 
     pub(super) fn foreign_step(&mut self, n: usize) {
