@@ -34,7 +34,7 @@ const CODES: [&str; 17] = [
 ];
 
 /// Why a lock can be lost.
-const REASONS: [&str; 5] = ["EXPIRED", "KEY_DELETED", "LEASE_REVOKED", "CLIENT_CLOSED", "FORKED"];
+const REASONS: [&str; 6] = ["EXPIRED", "KEY_DELETED", "LEASE_REVOKED", "CLIENT_CLOSED", "FORKED", "STORE_RESTORED"];
 const STATES: [&str; 3] = ["OK", "SUSPECT", "LOST"];
 
 /// Everything that is wrong with what the actors said; empty if nothing is.
