@@ -260,9 +260,11 @@ def summarise(run: Run, display: Display) -> counts.Counts:
     return total
 
 
-def choose(all_of_them: list[Stage], prefixes: list[str]) -> list[Stage]:
-    """The stages whose names start so, and those that they need."""
-    names = {stage.name for stage in all_of_them if any(stage.name.startswith(prefix) for prefix in prefixes)}
+def choose(all_of_them: list[Stage], words: list[str]) -> list[Stage]:
+    """The stages of these names, or whose names start so if there is none, and those that they need."""
+    known, names = {stage.name for stage in all_of_them}, set()
+    for word in words:
+        names |= {word} if word in known else {name for name in known if name.startswith(word)}
     while missing := {need for stage in all_of_them if stage.name in names for need in stage.needs} - names:
         names |= missing
     return [stage for stage in all_of_them if stage.name in names]
@@ -271,7 +273,7 @@ def choose(all_of_them: list[Stage], prefixes: list[str]) -> list[Stage]:
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument(
-        "--only", metavar="PREFIX", default="", help="only the stages whose names start so, several with commas; and what those need"
+        "--only", metavar="NAME", default="", help="only this stage, or those that start so; several with commas; and what they need"
     )
     parser.add_argument("--list", action="store_true", help="list the stages and end")
     parser.add_argument("--full", action="store_true", help="everything in all its length, as with FULL=1: for a night")
@@ -284,7 +286,7 @@ def main() -> int:
     if options.lanes < 1:
         parser.error("there must be a lane")
     if not chosen:
-        parser.error(f"no stage starts with {options.only!r}; --list shows them")
+        parser.error(f"there is no stage {options.only!r}; --list shows them")
     width = max(len(stage.name) for stage in chosen)
     if options.list:
         for stage in chosen:

@@ -239,7 +239,10 @@ class ChoosesStages(unittest.TestCase):
 
     def test_what_is_chosen_comes_with_what_it_needs(self):
         self.assertEqual(runner.choose(self.all, ["fresh"]), [self.build, self.java, self.fresh])
-        self.assertEqual(runner.choose(self.all, ["lint", "bu"]), [self.build, self.lint])
+        self.assertEqual(runner.choose(self.all, ["li", "bu"]), [self.build, self.lint])
+        longer = Stage("lint-node", [])
+        self.assertEqual(runner.choose([*self.all, longer], ["lint"]), [self.lint], "a whole name is that stage alone")
+        self.assertEqual(runner.choose([*self.all, longer], ["lin"]), [self.lint, longer])
         self.assertEqual(runner.choose(self.all, [""]), self.all)
         self.assertEqual(runner.choose(self.all, ["nothing"]), [])
 

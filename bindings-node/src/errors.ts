@@ -4,13 +4,7 @@ import type { Failure } from './module'
 import { native } from './native'
 
 /** Why a guard no longer proves that it holds its lock. */
-export type LostReason =
-  | 'EXPIRED'
-  | 'KEY_DELETED'
-  | 'LEASE_REVOKED'
-  | 'CLIENT_CLOSED'
-  | 'FORKED'
-  | 'STORE_RESTORED'
+export type LostReason = 'EXPIRED' | 'KEY_DELETED' | 'LEASE_REVOKED' | 'CLIENT_CLOSED' | 'FORKED' | 'STORE_RESTORED'
 
 /** The number of each error, by its name. */
 const NUMBERS = native.errorNumbers()
