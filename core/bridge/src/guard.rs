@@ -98,7 +98,7 @@ impl Guard {
         self.core.loss_reason()
     }
 
-    /// Releases the lock. Whoever comes second is told [`Code::NotHeld`]. Cancelled, it goes on in the background.
+    /// Releases the lock. Whoever comes second is told [`Code::NotHeld`](leasehold::Code::NotHeld). Cancelled, it goes on in the background.
     pub fn release(&self, cancel: Option<&Cancel>, sink: Sink) -> OpId {
         let core = self.core();
         operation::start_release(sink, cancel, |pending| {

@@ -109,14 +109,16 @@ impl EtcdConfig {
         if self.tls.is_some() && secure == 0 {
             return Err(invalid("TLS options were given, but the endpoints are http://; write https://"));
         }
-        if self.login.is_some() && !self.plaintext_password && secure == 0 {
-            if let Some(url) = urls.iter().find(|url| !is_this_machine(url)) {
-                return Err(invalid(format!(
-                    "the password would be readable by everybody on the way to {}; write https://, or set plaintext_password if \
-                     that network is yours alone",
-                    name_of(url)
-                )));
-            }
+        if self.login.is_some()
+            && !self.plaintext_password
+            && secure == 0
+            && let Some(url) = urls.iter().find(|url| !is_this_machine(url))
+        {
+            return Err(invalid(format!(
+                "the password would be readable by everybody on the way to {}; write https://, or set plaintext_password if that \
+                 network is yours alone",
+                name_of(url)
+            )));
         }
         let options = self.tls.clone().unwrap_or_default();
         let tls = if secure == 0 { None } else { Some(Arc::new(options.build()?)) };

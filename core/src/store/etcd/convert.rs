@@ -127,7 +127,7 @@ fn range_found(reply: PbRangeResponse, asked: &Range, revision: i64) -> Result<R
 /// # Errors
 /// It is not one.
 pub(super) fn range_reply(reply: PbRangeResponse, asked: &Range) -> Result<Reply, Nonsense> {
-    let (revision, cluster) = header(reply.header.clone())?;
+    let (revision, cluster) = header(reply.header)?;
     Ok(Reply { revision, cluster, body: ReplyBody::Range(range_found(reply, asked, revision)?) })
 }
 
@@ -158,7 +158,7 @@ fn txn_done(reply: PbTxnResponse, asked: &Txn, revision: i64) -> Result<TxnReply
 /// # Errors
 /// It is not one. The transaction may have been applied all the same.
 pub(super) fn txn_reply(reply: PbTxnResponse, asked: &Txn) -> Result<Reply, Nonsense> {
-    let (revision, cluster) = header(reply.header.clone())?;
+    let (revision, cluster) = header(reply.header)?;
     Ok(Reply { revision, cluster, body: ReplyBody::Txn(txn_done(reply, asked, revision)?) })
 }
 
