@@ -129,13 +129,15 @@ impl Cleaner {
     }
 
     /// The answer to [`Effect::Sweep`]: the keys of the lease, if it was answered. `is_known` tells whether somebody here has a
-    /// key. Returns the ghosts.
+    /// key; where there are many of them, only sweeps tell which of them are gone, and come as often as in an alert. Returns the
+    /// ghosts.
     pub fn on_swept(
         &mut self,
         now: Moment,
         session: SessionId,
         lease: LeaseId,
         keys: Option<Vec<Key>>,
+        is_many: bool,
         is_known: impl Fn(&Key) -> bool,
     ) -> Vec<Key> {
         let Some(sweeps) = self.sweeps.get_mut(&session) else { return Vec::new() };
@@ -154,7 +156,7 @@ impl Cleaner {
         }
         let pause = if !sweeps.suspects.is_empty() {
             Some(sweeps.alerted / 3) // the list that confirms it
-        } else if now < sweeps.alert_until {
+        } else if is_many || now < sweeps.alert_until {
             Some(sweeps.alerted)
         } else {
             sweeps.is_routine.then_some(ROUTINE)

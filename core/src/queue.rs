@@ -36,7 +36,7 @@ use self::{
 };
 use crate::{
     clock::Moment,
-    store::{Key, Keys, LeaseId, Reply, StoreError, Txn, WatchId, WatchReply},
+    store::{Key, Keys, LeaseId, Reply, StoreError, WatchId, WatchReply},
     terms::PlaceId,
 };
 
@@ -57,12 +57,14 @@ pub enum Input {
     Deleted(Vec<PlaceId>, Result<Reply, StoreError>),
     /// The reply to [`Effect::Read`].
     Read(Result<Reply, StoreError>),
+    /// The reply to [`Effect::Check`].
+    Checked(PlaceId, Result<Reply, StoreError>),
     /// The key of a place is gone as of that revision, or went with its lease (`None`): the end of [`Effect::Clean`].
     Cleaned(PlaceId, Option<i64>),
     /// Something came on one of the watches.
     Watch(WatchReply),
-    /// Something speaks against the order: reads soon.
-    Doubt,
+    /// Something speaks against the key of this place: it is looked for.
+    Doubt(PlaceId),
     /// Another history has begun: what is known of the order is worth nothing, and what was seen of it is seen no more.
     Restart,
     /// Time passed.
@@ -72,12 +74,16 @@ pub enum Input {
 /// What a queue asks for, and tells.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum Effect {
-    /// Send this for the place; answer with [`Input::Joined`]. One transaction can carry what several queues ask for.
-    Join(PlaceId, Txn),
+    /// The place is to be enqueued: when it is its turn to be sent, [`Queue::request`] says how; answer with [`Input::Joined`]. One
+    /// transaction can carry what several queues ask for.
+    Join(PlaceId),
     /// Delete these keys, each if it was created at its revision; answer with [`Input::Deleted`].
     Delete(Vec<PlaceId>, Vec<(Key, i64)>),
     /// Read the whole queue; answer with [`Input::Read`].
     Read,
+    /// See whether the key of this place and, if there is one, the key that it waits for still stand; answer with
+    /// [`Input::Checked`].
+    Check(PlaceId, (Key, i64), Option<(Key, i64)>),
     /// Open a watch; answer with [`Input::Watch`].
     Watch(WatchId, Keys),
     /// Close a watch.
@@ -109,6 +115,8 @@ pub enum Effect {
 pub trait Host {
     /// Keys of this lease that must not be chosen.
     fn taints(&self, lease: LeaseId) -> &Taints;
+    /// Whether one more key may be watched only to learn that it vanished.
+    fn may_watch_hold(&self) -> bool;
     /// A fresh id for a watch.
     fn next_watch(&mut self) -> WatchId;
 }
@@ -182,7 +190,8 @@ impl Queue {
             Input::Read(result) => self.on_read(now, result, out),
             Input::Cleaned(id, revision) => self.on_cleaned(id, revision, out),
             Input::Watch(reply) => self.on_watch(now, reply, out),
-            Input::Doubt => self.watching.recheck_soon(now),
+            Input::Checked(id, result) => self.on_checked(now, id, result, out),
+            Input::Doubt(id) => self.doubt(id, out),
             Input::Restart => self.restart(out),
             Input::Wake => {}
         }
@@ -216,6 +225,11 @@ impl Queue {
     /// to enqueue took effect late.
     pub fn uses(&self, key: &Key) -> bool {
         self.keys.get(key).is_some_and(|id| !matches!(self.places[id].life, Life::Gone(_)))
+    }
+
+    /// The key of a place and its create revision, if it stands as far as we know.
+    pub fn standing_key(&self, id: PlaceId) -> Option<(&Key, i64)> {
+        self.places.get(&id).filter(|place| place.stands()).map(|place| (&place.key, place.revision))
     }
 
     /// The key that stands first, with its create revision, and whether it has no lease that will end it one day.

@@ -111,10 +111,9 @@ impl Caller {
         matches!(self.stage, Stage::Seating | Stage::Queueing | Stage::BackingOff(_))
     }
 
-    /// The keys that it holds by.
-    pub(super) fn held_keys(&self) -> impl Iterator<Item = (QueueId, &Key)> {
-        let places = if self.stage == Stage::Holding { &self.places[..] } else { &[] };
-        places.iter().filter_map(|needed| Some((needed.queue, &needed.admitted.as_ref()?.0)))
+    /// Its places.
+    pub(super) fn places(&self) -> impl Iterator<Item = (QueueId, PlaceId)> {
+        self.places.iter().map(|needed| (needed.queue, needed.place))
     }
 
     pub(super) fn is_holding(&self) -> bool {

@@ -27,6 +27,7 @@ pub(super) enum Asked {
     Join(QueueId, PlaceId),
     Delete(QueueId, Vec<PlaceId>),
     Read(QueueId),
+    Check(QueueId, PlaceId),
     Chore(cleaner::Chore),
     Sweep(SessionId, LeaseId),
     /// Whether the lease of holds still lives whose keys vanished.
@@ -43,7 +44,7 @@ pub(super) struct Calls {
     /// Those that are, and what was known of etcd when they were sent.
     asked: BTreeMap<RpcId, (Asked, Stamp)>,
     /// Those that wait their turn.
-    unsent: BTreeMap<RpcId, (Asked, Request)>,
+    unsent: BTreeMap<RpcId, (Asked, Option<Request>)>,
     /// The order of deletes and reads among them.
     urgent: VecDeque<RpcId>,
     /// The order of the enqueues of each queue.
@@ -100,7 +101,7 @@ impl Calls {
         self.asked.clear();
     }
 
-    fn line_up(&mut self, rpc: RpcId, asked: Asked, request: Request) {
+    fn line_up(&mut self, rpc: RpcId, asked: Asked, request: Option<Request>) {
         if let Asked::Join(queue, _) = asked {
             let lane = self.lanes.entry(queue).or_default();
             if lane.is_empty() {
@@ -114,7 +115,7 @@ impl Calls {
     }
 
     /// The next one to send. What was withdrawn is passed over.
-    fn next(&mut self) -> Option<(RpcId, Asked, Request)> {
+    fn next(&mut self) -> Option<(RpcId, Asked, Option<Request>)> {
         while self.asked.len() < self.window && !self.unsent.is_empty() {
             let rpc = self.urgent.pop_front().or_else(|| {
                 let queue = self.turns.pop_front()?;
@@ -144,29 +145,41 @@ impl Hub {
         rpc
     }
 
-    /// Asks etcd when it is its turn.
-    pub(super) fn call_in_turn(&mut self, now: Moment, asked: Asked, request: Request, out: &mut Vec<Action>) -> RpcId {
-        if self.calls.asked.len() < self.config.window {
-            self.on_sent(now, &asked);
-            return self.call(asked, request, self.config.call_timeout, out);
-        }
+    /// Asks etcd when it is its turn. What an enqueue looks like depends on what is known of its queue then.
+    pub(super) fn call_in_turn(
+        &mut self,
+        now: Moment,
+        asked: Asked,
+        request: Option<Request>,
+        out: &mut Vec<Action>,
+    ) -> RpcId {
         let rpc = RpcId(self.next_id());
-        self.calls.line_up(rpc, asked, request);
+        if self.calls.asked.len() < self.config.window {
+            self.send(now, rpc, asked, request, out);
+        } else {
+            self.calls.line_up(rpc, asked, request);
+        }
         rpc
     }
 
     /// Sends what there is room for.
     pub(super) fn send_next(&mut self, now: Moment, out: &mut Vec<Action>) {
         while let Some((rpc, asked, request)) = self.calls.next() {
-            self.on_sent(now, &asked);
-            self.calls.asked.insert(rpc, (asked, self.history.stamp()));
-            out.push(Action::Call(rpc, request, self.config.call_timeout));
+            self.send(now, rpc, asked, request, out);
         }
     }
 
-    fn on_sent(&mut self, now: Moment, asked: &Asked) {
-        if let Asked::Join(_, place) = asked {
-            self.on_join_sent(now, *place);
+    fn send(&mut self, now: Moment, rpc: RpcId, asked: Asked, request: Option<Request>, out: &mut Vec<Action>) {
+        let request = match &asked {
+            Asked::Join(queue, place) => {
+                self.on_join_sent(now, *place);
+                self.queues.get(*queue).and_then(|queue| queue.request(*place)).map(Request::Txn)
+            }
+            _ => request,
+        };
+        if let Some(request) = request {
+            self.calls.asked.insert(rpc, (asked, self.history.stamp()));
+            out.push(Action::Call(rpc, request, self.config.call_timeout));
         }
     }
 
@@ -188,6 +201,7 @@ impl Hub {
             Asked::Grant(session, lease, is_repeated) => self.on_grant(now, (session, lease, is_repeated), result, out),
             Asked::Join(queue, place) => self.with_queue(now, queue, QueueInput::Joined(place, result), out),
             Asked::Delete(queue, places) => self.with_queue(now, queue, QueueInput::Deleted(places, result), out),
+            Asked::Check(queue, place) => self.with_queue(now, queue, QueueInput::Checked(place, result), out),
             Asked::Read(queue) => self.with_queue(now, queue, QueueInput::Read(result), out),
             Asked::Chore(chore) => self.on_chore_done(now, chore, result, out),
             Asked::Sweep(session, lease) => self.on_swept(now, (session, lease), result, out),

@@ -2,7 +2,7 @@
 
 use std::{collections::BTreeSet, time::Duration};
 
-use super::{Action, Asked, Hub, RpcId};
+use super::{Action, Asked, Caller, Hub, RpcId, queues::HOLD_WATCHES};
 use crate::{
     cleaner::{self, Chore, Effect},
     clock::Moment,
@@ -95,14 +95,16 @@ impl Hub {
             self.doubt(now);
         }
         let swept = match result {
-            Ok(Reply { body: ReplyBody::LeaseTimeToLive { keys, .. }, .. }) => Some(keys),
+            Ok(Reply { revision, body: ReplyBody::LeaseTimeToLive { keys, .. }, .. }) => {
+                self.doubt_missing(now, session, (revision, &keys), out);
+                Some(keys)
+            }
             _ => None,
         };
-        if let Some(keys) = &swept {
-            self.doubt_missing(now, session, keys, out);
-        }
+        // More holds than are watched: what vanished is found here.
+        let is_many = self.sessions.callers(session).count() > HOLD_WATCHES;
         let is_known = |key: &Key| self.queues.use_key(&self.config.namespace, key);
-        let ghosts = self.cleaner.on_swept(now, session, lease, swept, is_known);
+        let ghosts = self.cleaner.on_swept(now, session, lease, swept, is_many, is_known);
         let mut chores = Vec::new();
         for key in ghosts {
             tracing::warn!(%key, "deleting a key that was written after its enqueue was given up");
@@ -118,17 +120,24 @@ impl Hub {
         }
     }
 
-    /// A hold whose key is not among those of its lease may have lost it without a word from its watch. The list comes from whatever
-    /// the leader has applied so far: only a read can tell.
-    fn doubt_missing(&mut self, now: Moment, session: SessionId, keys: &[Key], out: &mut Vec<Action>) {
+    /// A hold or a waiter whose key is not among those of its lease may have lost it without a word from its watch. The list comes
+    /// from whatever the leader has applied so far: only a read can tell.
+    fn doubt_missing(
+        &mut self,
+        now: Moment,
+        session: SessionId,
+        (revision, keys): (i64, &[Key]),
+        out: &mut Vec<Action>,
+    ) {
         let keys: BTreeSet<&Key> = keys.iter().collect();
-        let mut doubtful = BTreeSet::new();
-        for ticket in self.sessions.callers(session) {
-            let places = self.callers.get(ticket).into_iter().flat_map(|caller| caller.held_keys());
-            doubtful.extend(places.filter(|(_, key)| !keys.contains(key)).map(|(queue, _)| queue));
-        }
-        for queue in doubtful {
-            self.with_queue(now, queue, Input::Doubt, out);
+        let is_missing = |(queue, place): &(QueueId, PlaceId)| {
+            let standing = self.queues.get(*queue).and_then(|queue| queue.standing_key(*place));
+            standing.is_some_and(|(key, at)| at <= revision && !keys.contains(key))
+        };
+        let callers = self.sessions.callers(session).filter_map(|ticket| self.callers.get(ticket));
+        let missing: Vec<_> = callers.flat_map(Caller::places).filter(is_missing).collect();
+        for (queue, place) in missing {
+            self.with_queue(now, queue, Input::Doubt(place), out);
         }
     }
 

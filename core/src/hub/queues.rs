@@ -7,12 +7,15 @@ use crate::{
     clock::Moment,
     error::LostReason,
     queue::{Effect, Host, Input, Queue, Taints, wire},
-    store::{Key, LeaseId, Request, WatchId, WatchReply},
+    store::{Key, LeaseId, WatchId, WatchReply},
     terms::QueueId,
 };
 
 /// How often a queue is read while somebody waits: somewhere in this range, different in every client and queue.
 const RECHECK: std::ops::Range<Duration> = Duration::from_secs(2)..Duration::from_secs(5);
+
+/// So many watches a client has before it watches no further holds. Then the sweeps of a lease find what vanished.
+pub(super) const HOLD_WATCHES: usize = 1_000;
 
 /// A queue and its alarm.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -51,6 +54,8 @@ impl Queues {
 /// What a queue may ask while it works.
 struct Desk<'a> {
     sessions: &'a Sessions,
+    /// How many watches there are.
+    watches: usize,
     next_id: &'a mut u64,
     opened: Vec<WatchId>,
 }
@@ -58,6 +63,10 @@ struct Desk<'a> {
 impl Host for Desk<'_> {
     fn taints(&self, lease: LeaseId) -> &Taints {
         self.sessions.taints(lease)
+    }
+
+    fn may_watch_hold(&self) -> bool {
+        self.watches < HOLD_WATCHES
     }
 
     fn next_watch(&mut self) -> WatchId {
@@ -86,7 +95,8 @@ impl Hub {
     pub(super) fn with_queue(&mut self, now: Moment, id: QueueId, input: Input, out: &mut Vec<Action>) {
         let Some(kept) = self.queues.all.get_mut(&id) else { return };
         let mut effects = Vec::new();
-        let mut desk = Desk { sessions: &self.sessions, next_id: &mut self.next_id, opened: Vec::new() };
+        let watches = self.queues.watches.len();
+        let mut desk = Desk { sessions: &self.sessions, watches, next_id: &mut self.next_id, opened: Vec::new() };
         kept.queue.handle(now, input, &mut desk, &mut effects);
         let opened = desk.opened;
         self.queues.watches.extend(opened.into_iter().map(|watch| (watch, id)));
@@ -105,18 +115,22 @@ impl Hub {
         let (mut chores, mut dead) = (Vec::new(), Vec::new());
         for effect in effects {
             match effect {
-                Effect::Join(place, txn) => {
-                    let rpc = self.call_in_turn(now, Asked::Join(id, place), Request::Txn(txn), out);
+                Effect::Join(place) => {
+                    let rpc = self.call_in_turn(now, Asked::Join(id, place), None, out);
                     self.on_join_asked(place, rpc);
                 }
                 Effect::Delete(places, keys) => {
-                    self.call_in_turn(now, Asked::Delete(id, places), wire::delete(&keys), out);
+                    self.call_in_turn(now, Asked::Delete(id, places), Some(wire::delete(&keys)), out);
                 }
                 Effect::Read => {
                     if let Some(queue) = self.queues.get(id) {
                         let request = wire::snapshot(queue.prefix());
-                        self.call_in_turn(now, Asked::Read(id), request, out);
+                        self.call_in_turn(now, Asked::Read(id), Some(request), out);
                     }
+                }
+                Effect::Check(place, own, ahead) => {
+                    let request = wire::check(&own, ahead.as_ref());
+                    self.call_in_turn(now, Asked::Check(id, place), Some(request), out);
                 }
                 Effect::Watch(watch, keys) => out.push(Action::Watch(watch, keys)),
                 Effect::Unwatch(watch) => {

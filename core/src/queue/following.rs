@@ -7,11 +7,12 @@ use super::{
     place::{Life, Place},
     view,
     view::News,
-    watching,
+    watching, wire,
+    wire::Checked,
 };
 use crate::{
     clock::Moment,
-    store::{Keys, Reply, ReplyBody, StoreError, WatchReply},
+    store::{Key, Keys, Reply, ReplyBody, StoreError, WatchReply},
     terms::PlaceId,
 };
 
@@ -98,7 +99,7 @@ impl Queue {
     }
 
     /// Whether the view shows `key` where a place of ours had it.
-    fn is_where_it_was(&self, key: &crate::store::Key) -> bool {
+    fn is_where_it_was(&self, key: &Key) -> bool {
         self.keys.get(key).is_some_and(|id| self.view.place_of(key) == Some(self.places[id].revision))
     }
 
@@ -115,6 +116,8 @@ impl Queue {
         }
         let wanted = match self.watching.target() {
             watching::Target::Nothing => BTreeSet::new(),
+            // Beyond so many, the sweeps of the lease find what vanished.
+            watching::Target::Hold if !self.view.is_on() && !host.may_watch_hold() => BTreeSet::new(),
             watching::Target::Hold => self.admitted_keys().collect(),
             watching::Target::Queue => BTreeSet::from([self.prefix.keys()]),
             // Until the read is here that follows a change, nobody knows who is right ahead.
@@ -124,22 +127,64 @@ impl Queue {
         let mut wants = Vec::new();
         self.view.aim(wanted, &mut || host.next_watch(), &mut wants);
         if self.watching.take_recheck(now, self.waiting) {
-            self.view.recheck(&mut wants);
+            self.recheck(&mut wants, out);
         }
         pass_on(wants, out);
     }
 
+    /// Makes sure of the order while somebody waits. Where the watches are to be trusted, two keys tell: our first waiter's, and the
+    /// one that it waits for. Whoever else stands there, it is not our turn while both do.
+    fn recheck(&mut self, wants: &mut Vec<view::Effect>, out: &mut Vec<Effect>) {
+        match self.first_waiter() {
+            Some((id, own, Some(ahead))) if self.view.is_trusted() => out.push(Effect::Check(id, own, Some(ahead))),
+            _ => self.view.recheck(wants),
+        }
+    }
+
+    pub(super) fn on_checked(
+        &mut self,
+        now: Moment,
+        id: PlaceId,
+        result: Result<Reply, StoreError>,
+        out: &mut Vec<Effect>,
+    ) {
+        let Some(place) = self.places.get(&id).filter(|place| place.stands()) else { return };
+        let own = (place.key.clone(), place.revision);
+        match result.ok().and_then(|reply| wire::checked(&reply, &own)) {
+            Some(Checked::AsBefore) => self.watching.checked(now, self.waiting),
+            Some(Checked::AheadGone) => {
+                let mut wants = Vec::new();
+                self.view.recheck(&mut wants);
+                pass_on(wants, out);
+            }
+            Some(Checked::OwnGone) => self.on_vanished(id, out),
+            None => self.watching.recheck_soon(now),
+        }
+    }
+
+    /// Looks for the key of a place: there may be no watch on it, or a silent one.
+    pub(super) fn doubt(&self, id: PlaceId, out: &mut Vec<Effect>) {
+        if let Some((key, revision)) = self.standing_key(id) {
+            out.push(Effect::Check(id, (key.clone(), revision), None));
+        }
+    }
+
+    /// Our first waiter, its key, and the key that stands right in its way, if the order knows.
+    fn first_waiter(&self) -> Option<(PlaceId, (Key, i64), Option<(Key, i64)>)> {
+        let waits = |id: &&PlaceId| self.places.get(id).is_some_and(|place| place.life == Life::Waiting);
+        let id = self.standing.values().find(waits)?;
+        let Place { key, revision, entrant, .. } = self.places.get(id)?;
+        let ahead = (self.view.place_of(key) == Some(*revision))
+            .then(|| admission::obstacle(self.view.ahead_of(&(*revision, key.clone())), entrant.claim))
+            .flatten();
+        Some((*id, (key.clone(), *revision), ahead.map(|(revision, key)| (key.clone(), *revision))))
+    }
+
     /// In a crowd: whose turn it is, our first waiter, and whoever stands right in its way.
     fn crowd_keys(&self) -> BTreeSet<Keys> {
-        let first =
-            self.standing.values().filter_map(|id| self.places.get(id)).find(|place| place.life == Life::Waiting);
-        let ahead = first.and_then(|Place { key, revision, entrant, .. }| {
-            // Without the first waiter in the order, nobody knows who is ahead of it.
-            self.view.place_of(key)?;
-            admission::obstacle(self.view.ahead_of(&(*revision, key.clone())), entrant.claim)
-        });
-        let keys = first.map(|place| &place.key).into_iter().chain(ahead.map(|(_, key)| key));
-        keys.cloned().map(Keys::one).chain(self.admitted_keys()).collect()
+        let first = self.first_waiter();
+        let keys = first.into_iter().flat_map(|(_, own, ahead)| std::iter::once(own).chain(ahead));
+        keys.map(|(key, _)| Keys::one(key)).chain(self.admitted_keys()).collect()
     }
 }
 

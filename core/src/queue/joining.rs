@@ -11,7 +11,7 @@ use super::{
 };
 use crate::{
     clock::Moment,
-    store::{ErrorKind, Key, Reply, StoreError},
+    store::{ErrorKind, Key, Reply, StoreError, Txn},
     terms::{Mode, PlaceId},
 };
 
@@ -51,14 +51,26 @@ impl Queue {
     fn send(&mut self, id: PlaceId, out: &mut Vec<Effect>) {
         let Some(place) = self.places.get_mut(&id) else { return };
         place.attempts += 1;
-        let Place { key, nested, entrant: Entrant { lease, mode, value, .. }, .. } = &*place;
-        let txn = if *mode == Mode::Try && !place.is_impatient {
+        out.push(Effect::Join(id));
+        self.set_life(id, Life::Sending { is_withdrawn: false });
+    }
+
+    /// The transaction that enqueues a place, as things stand now.
+    pub fn request(&self, id: PlaceId) -> Option<Txn> {
+        let place = self.places.get(&id)?;
+        let Place { key, nested, entrant: Entrant { lease, value, .. }, .. } = place;
+        Some(if place.tries() {
             wire::try_enqueue(&self.prefix, key, value, *lease, nested)
+        } else if self.knows_more_than_a_glance() {
+            wire::enqueue_unseen(key, value, *lease)
         } else {
             wire::enqueue(&self.prefix, key, value, *lease)
-        };
-        out.push(Effect::Join(id, txn));
-        self.set_life(id, Life::Sending { is_withdrawn: false });
+        })
+    }
+
+    /// Whether a look at the first keys of the queue would tell nothing: all of it is watched, and it is longer than that.
+    fn knows_more_than_a_glance(&self) -> bool {
+        self.view.is_complete() && self.view.watches_all(&self.prefix) && self.view.len() > wire::GLANCE
     }
 
     pub(super) fn on_joined(
@@ -71,7 +83,7 @@ impl Queue {
         let Some(place) = self.places.get_mut(&id) else { return };
         let Life::Sending { is_withdrawn } = place.life else { return };
         let joined = result.and_then(|reply| {
-            wire::joined(reply, &place.key).ok_or_else(|| {
+            wire::joined(reply, &place.key, place.tries()).ok_or_else(|| {
                 StoreError::ambiguous(ErrorKind::Internal, "etcd's reply to an enqueue has an unknown shape")
             })
         });

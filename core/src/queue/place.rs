@@ -114,6 +114,11 @@ impl Place {
         matches!(self.life, Life::Leaving(_) | Life::Gone(_))
     }
 
+    /// Whether its key is written only where nobody stands.
+    pub fn tries(&self) -> bool {
+        self.entrant.mode == Mode::Try && !self.is_impatient
+    }
+
     /// Whether its key stands, as far as we know, and is wanted.
     pub fn stands(&self) -> bool {
         matches!(self.life, Life::Waiting | Life::Admitted(_))

@@ -114,7 +114,22 @@ impl View {
 
     /// Whether every change of the queue up to `revision` has been seen.
     pub fn has_seen(&self, prefix: &Prefix, revision: i64) -> bool {
-        self.read >= revision || (self.heard >= revision && self.watches.contains_key(&prefix.keys()))
+        self.read >= revision || (self.heard >= revision && self.watches_all(prefix))
+    }
+
+    /// Whether the whole queue is watched.
+    pub fn watches_all(&self, prefix: &Prefix) -> bool {
+        self.watches.contains_key(&prefix.keys())
+    }
+
+    /// Whether the watches have told of every change that a read found so far.
+    pub fn is_trusted(&self) -> bool {
+        self.is_complete && self.unheard.is_empty()
+    }
+
+    /// How many contenders there are.
+    pub fn len(&self) -> usize {
+        self.order.len()
     }
 
     /// The contender that stands first.
@@ -345,7 +360,7 @@ impl View {
 
     /// Whether an event may bring `key` into the order: only those of a watch on all of them.
     fn enters(&self, prefix: &Prefix, key: &Key) -> bool {
-        prefix.is_contender(key) && self.watches.contains_key(&prefix.keys())
+        prefix.is_contender(key) && self.watches_all(prefix)
     }
 
     /// Applies one event; a put only where nothing ahead of it can have been missed.

@@ -8,9 +8,9 @@ use std::time::Duration;
 use crate::{backoff::Backoff, clock::Moment};
 
 /// More contending processes than this are a crowd …
-const CROWD_ABOVE: usize = 64;
+const CROWD_ABOVE: usize = 24;
 /// … until there are no more than this: the distance keeps a queue from switching back and forth.
-const CROWD_UNTIL: usize = 32;
+const CROWD_UNTIL: usize = 12;
 /// How old a hold is before its key is watched: most are released before that.
 const SETTLED: Duration = Duration::from_secs(1);
 /// How long the watch on a queue outlives the last waiter: the next one often comes soon.

@@ -11,7 +11,7 @@ use crate::store::{
 
 /// How many keys of a queue a reply lists. A queue that is shorter than this is seen whole by whoever joins it, and a reply
 /// stays small however long the queue is.
-const GLANCE: i64 = 8;
+pub const GLANCE: usize = 8;
 
 /// The keys of one name: `<name>/` and all that starts with it.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -76,6 +76,11 @@ fn read(keys: Keys, limit: i64) -> Op {
     Op::Range(Range { keys, limit, keys_only: true })
 }
 
+/// Reads the first keys of a queue.
+fn glance(prefix: &Prefix) -> Op {
+    read(prefix.keys(), i64::try_from(GLANCE).unwrap_or(i64::MAX))
+}
+
 fn absent(keys: Keys) -> CreateRevisionIs {
     CreateRevisionIs { keys, revision: 0 }
 }
@@ -84,8 +89,18 @@ fn absent(keys: Keys) -> CreateRevisionIs {
 pub fn enqueue(prefix: &Prefix, key: &Key, value: &Arc<[u8]>, lease: LeaseId) -> Txn {
     Txn {
         conditions: vec![absent(Keys::one(key.clone()))],
-        then: vec![put(key, value, lease), read(prefix.keys(), GLANCE)],
-        otherwise: vec![read(Keys::one(key.clone()), 0), read(prefix.keys(), GLANCE)],
+        then: vec![put(key, value, lease), glance(prefix)],
+        otherwise: vec![read(Keys::one(key.clone()), 0), glance(prefix)],
+    }
+}
+
+/// Joins the queue under `key` and reads nothing: where the order is known from a watch, and the queue is too long for a glance to
+/// show it whole. Safe to repeat with the same key.
+pub fn enqueue_unseen(key: &Key, value: &Arc<[u8]>, lease: LeaseId) -> Txn {
+    Txn {
+        conditions: vec![absent(Keys::one(key.clone()))],
+        then: vec![put(key, value, lease)],
+        otherwise: vec![read(Keys::one(key.clone()), 0)],
     }
 }
 
@@ -109,7 +124,7 @@ pub fn try_enqueue(prefix: &Prefix, key: &Key, value: &Arc<[u8]>, lease: LeaseId
     Txn {
         conditions,
         then: vec![put(key, value, lease)],
-        otherwise: vec![read(Keys::one(key.clone()), 0), read(all, GLANCE)],
+        otherwise: vec![read(Keys::one(key.clone()), 0), glance(prefix)],
     }
 }
 
@@ -163,8 +178,8 @@ pub struct Joined {
     pub is_whole: bool,
 }
 
-/// Reads the reply to [`enqueue`] or [`try_enqueue`]; `None` if it has not their shape.
-pub fn joined(reply: Reply, key: &Key) -> Option<Joined> {
+/// Reads the reply to [`enqueue`], [`enqueue_unseen`] or, with `is_try`, to [`try_enqueue`]; `None` if it has not their shape.
+pub fn joined(reply: Reply, key: &Key, is_try: bool) -> Option<Joined> {
     let revision = reply.revision;
     let ReplyBody::Txn(TxnReply { succeeded, replies }) = reply.body else { return None };
     let mut ranges = replies.into_iter().filter_map(|reply| match reply {
@@ -176,10 +191,50 @@ pub fn joined(reply: Reply, key: &Key) -> Option<Joined> {
     } else {
         ranges.next()?.kvs.iter().find(|kv| kv.key == *key).map(|kv| kv.create_revision)
     };
-    // A try that succeeded reads nothing: its conditions said that nobody stood there.
-    let RangeReply { kvs, count } = ranges.next().unwrap_or_default();
-    let is_whole = count == i64::try_from(kvs.len()).unwrap_or(i64::MAX);
-    Some(Joined { revision: own, is_new: succeeded, glance: kvs, is_whole })
+    let (glance, is_whole) = match ranges.next() {
+        Some(RangeReply { kvs, count }) => {
+            let is_whole = count == i64::try_from(kvs.len()).unwrap_or(i64::MAX);
+            (kvs, is_whole)
+        }
+        // A try that succeeded reads nothing: its conditions said that nobody stood there. Any other says nothing about the rest.
+        None => (Vec::new(), is_try && succeeded),
+    };
+    Some(Joined { revision: own, is_new: succeeded, glance, is_whole })
+}
+
+/// Asks whether a key of ours and, if there is one, the key that it waits for still stand as they did.
+pub fn check(own: &(Key, i64), ahead: Option<&(Key, i64)>) -> Request {
+    let stands = |(key, revision): &(Key, i64)| CreateRevisionIs { keys: Keys::one(key.clone()), revision: *revision };
+    // A member answers a transaction without operations from what it knows, and asks nobody.
+    let look = vec![read(Keys::one(own.0.clone()), 1)];
+    Request::Txn(Txn {
+        conditions: std::iter::once(own).chain(ahead).map(stands).collect(),
+        then: look.clone(),
+        otherwise: look,
+    })
+}
+
+/// What the reply to [`check`] says.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Checked {
+    /// Both stand.
+    AsBefore,
+    /// Ours stands, the other one does not.
+    AheadGone,
+    /// Ours does not stand.
+    OwnGone,
+}
+
+/// Reads the reply to [`check`]; `None` if it has not its shape.
+pub fn checked(reply: &Reply, own: &(Key, i64)) -> Option<Checked> {
+    let ReplyBody::Txn(TxnReply { succeeded, replies }) = &reply.body else { return None };
+    let [OpReply::Range(RangeReply { kvs, .. })] = &replies[..] else { return None };
+    let stands = kvs.iter().any(|kv| (&kv.key, kv.create_revision) == (&own.0, own.1));
+    Some(match (succeeded, stands) {
+        (true, _) => Checked::AsBefore,
+        (false, true) => Checked::AheadGone,
+        (false, false) => Checked::OwnGone,
+    })
 }
 
 /// Reads the reply to [`delete`] of `keys` keys: for each whether it still stood and is deleted now.

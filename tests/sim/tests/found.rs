@@ -1,145 +1,18 @@
 //! Bugs that the simulation found once in many thousand seeds, played by hand: each trace stands in its test.
 
-use std::{sync::Arc, time::Duration};
+mod stage;
+
+use std::time::Duration;
 
 use leasehold::{
     Code, LostReason,
-    clock::Moment,
-    hub::{Acquire, Action, Config, Hub, Input, LeaseIds, RpcId},
+    hub::{Action, Input},
     queue::wire,
-    store::{
-        ErrorKind, Key, Keys, Op, Range, Renewed, Reply, Request, StoreError, Txn, WatchId, WatchReply, memory::Kv,
-    },
+    store::{Key, Request, WatchReply},
     terms::{Mode, Ticket},
 };
 
-/// A client and its etcd; every call waits until the test says what becomes of it.
-struct Stage {
-    hub: Hub,
-    kv: Kv,
-    now: Moment,
-    calls: Vec<(RpcId, Request)>,
-    told: Vec<Action>,
-}
-
-impl Stage {
-    fn new() -> Self {
-        let config = Config {
-            namespace: String::new(),
-            ttl: Duration::from_secs(15),
-            call_timeout: Duration::from_secs(2),
-            request_timeout: Duration::from_secs(10),
-            window: 256,
-            seed: 1,
-            lease_ids: LeaseIds::Seeded,
-        };
-        let now = Moment::from_nanos(1_000_000_000);
-        Self { hub: Hub::new(config), kv: Kv::new(), now, calls: Vec::new(), told: Vec::new() }
-    }
-
-    fn feed(&mut self, input: Input) {
-        let mut actions = Vec::new();
-        self.hub.handle(self.now, input, &mut actions);
-        for action in actions {
-            match action {
-                Action::Call(rpc, request, _) => self.calls.push((rpc, request)),
-                other => self.told.push(other),
-            }
-        }
-    }
-
-    fn acquire(&mut self, ticket: u64, mode: Mode, ttl: u64, renew: bool) {
-        let name = Arc::from("/a");
-        let ttl = Duration::from_secs(ttl);
-        let acquire = Acquire { name, mode, ttl, renew, requeue: true, wait: None, value: Arc::default() };
-        self.feed(Input::Acquire(Ticket(ticket), acquire));
-    }
-
-    fn apply(&mut self, request: &Request) -> Result<Reply, StoreError> {
-        self.kv.call(self.now, request)
-    }
-
-    /// A foreign contender joins.
-    fn put(&mut self, key: &str) {
-        let put = Op::Put { key: Key::from(key), value: Arc::default(), lease: None };
-        self.apply(&Request::Txn(Txn { then: vec![put], ..Txn::default() })).expect("a foreign contender");
-    }
-
-    /// The first watch stands, if there is one.
-    fn see_created(&mut self) -> Option<WatchId> {
-        let id = self.told.iter().find_map(|action| match action {
-            Action::Watch(id, _) => Some(*id),
-            _ => None,
-        })?;
-        let revision = self.kv.revision();
-        self.feed(Input::Watch(WatchReply::Created { id, revision }));
-        Some(id)
-    }
-
-    /// The only call on its way.
-    fn only_call(&mut self) -> (RpcId, Request) {
-        assert_eq!(self.calls.len(), 1, "{:?}", self.calls);
-        self.calls.remove(0)
-    }
-
-    /// Lets the only call take effect and be answered; says which it was.
-    fn serve(&mut self) -> Request {
-        let (rpc, request) = self.only_call();
-        let reply = self.apply(&request);
-        self.feed(Input::Reply(rpc, reply));
-        request
-    }
-
-    /// Lets every call take effect and be answered, in their order, until there is none.
-    fn settle(&mut self) {
-        while !self.calls.is_empty() {
-            let (rpc, request) = self.calls.remove(0);
-            let result = self.apply(&request);
-            self.feed(Input::Reply(rpc, result));
-        }
-    }
-
-    fn time_out(&mut self, rpc: RpcId) {
-        self.feed(Input::Reply(rpc, Err(StoreError::ambiguous(ErrorKind::Timeout, "no answer"))));
-    }
-
-    /// Time passes until the next timer.
-    fn wake(&mut self) {
-        self.now = self.hub.wake().expect("a timer");
-        self.feed(Input::Wake);
-    }
-
-    /// Time passes until the next timer, and whatever is asked then is answered, renewals included; watches stay silent.
-    fn pass_on(&mut self) {
-        self.wake();
-        let asked: Vec<_> = self.told.extract_if(.., |action| matches!(action, Action::Renew(..))).collect();
-        for action in asked {
-            let Action::Renew(stream, lease) = action else { continue };
-            let ttl = self.kv.renew(self.now, lease);
-            self.feed(Input::Renewed(stream, Renewed { lease, ttl }));
-        }
-        self.settle();
-    }
-
-    /// Whether the next timer is the one at which `watch` is closed.
-    fn closes_at_next_wake(&self, watch: WatchId) -> bool {
-        let (mut hub, mut actions) = (self.hub.clone(), Vec::new());
-        hub.handle(hub.wake().expect("a timer"), Input::Wake, &mut actions);
-        actions.contains(&Action::Unwatch(watch))
-    }
-
-    fn keys(&self) -> Vec<Key> {
-        let all = Range { keys: Keys::prefix(Key::from("/a/")), limit: 0, keys_only: false };
-        self.kv.range(&all).kvs.into_iter().map(|kv| kv.key).collect()
-    }
-
-    fn token(&self, ticket: u64) -> Option<i64> {
-        self.told.iter().find_map(|action| match action {
-            Action::Acquired(of, hold) if of.0 == ticket => Some(hold.token),
-            _ => None,
-        })
-    }
-}
+use self::stage::Stage;
 
 /// The first enqueue of K is held up and given up. Its retry puts K, the lock is held and released, the reply to the delete is lost.
 /// Then the first enqueue takes effect: K stands again. The cleaner's delete is guarded by the first revision and finds nothing.
