@@ -12,6 +12,8 @@
 //!
 //! A caller knows what it is owed and until when; it stands above the queues, because it may need places in several.
 
+mod leaving;
+
 use std::{sync::Arc, time::Duration};
 
 use super::{Acquire, Action, Hold, Hub, RpcId, Stage as HubStage};
@@ -19,19 +21,11 @@ use crate::{
     backoff::{Backoff, mix},
     clock::Moment,
     error::{Code, Error, LostReason},
-    queue::{
-        Input,
-        admission::Claim,
-        place::{Departure, Entrant},
-    },
+    queue::{Input, admission::Claim, place::Entrant},
     store::{ErrorKind, Key, LeaseId, StoreError},
     terms::{Mode, PlaceId, QueueId, SessionId, Ticket},
 };
 
-/// How long a caller that gave up waits for its key to be deleted before it is answered all the same.
-const LEAVE_GRACE: Duration = Duration::from_secs(1);
-/// How long a release waits for its delete to be confirmed before the caller is told that it goes on in the background.
-const RELEASE_GRACE: Duration = Duration::from_secs(5);
 /// Pauses before a place that failed to join is sent again.
 const BACKOFF: Backoff = Backoff::new(Duration::from_millis(40), Duration::from_secs(1));
 
@@ -182,13 +176,13 @@ impl Hub {
 
     pub(super) fn cancel(&mut self, now: Moment, ticket: Ticket, error: Error, out: &mut Vec<Action>) {
         if self.callers.get(&ticket).is_some_and(Caller::is_waiting) {
-            self.leave(now, ticket, Owed::Failure(error), LEAVE_GRACE, out);
+            self.leave(now, ticket, Owed::Failure(error), out);
         }
     }
 
     pub(super) fn release(&mut self, now: Moment, ticket: Ticket, out: &mut Vec<Action>) {
         if self.callers.get(&ticket).is_some_and(Caller::is_holding) {
-            self.leave(now, ticket, Owed::Release(Ok(())), RELEASE_GRACE, out);
+            self.leave(now, ticket, Owed::Release(Ok(())), out);
         } else {
             out.push(Action::Released(ticket, Err(not_held())));
         }
@@ -284,7 +278,7 @@ impl Hub {
         let Some(ticket) = self.owners.get(&place).copied() else { return };
         let Some(caller) = self.callers.get(&ticket).filter(|caller| caller.is_waiting()) else { return };
         let message = format!("the lock {:?} is taken; look who holds it with queue()", caller.name);
-        self.leave(now, ticket, Owed::Failure(Error::new(Code::NotAcquired, message)), LEAVE_GRACE, out);
+        self.leave(now, ticket, Owed::Failure(Error::new(Code::NotAcquired, message)), out);
     }
 
     /// A place could not join. Returns the session if etcd says that its lease does not exist.
@@ -312,7 +306,7 @@ impl Hub {
             caller.stage = Stage::BackingOff(now + pause);
             self.set_alarm(ticket);
         } else {
-            self.leave(now, ticket, Owed::Failure(seen), LEAVE_GRACE, out);
+            self.leave(now, ticket, Owed::Failure(seen), out);
         }
         None
     }
@@ -329,35 +323,6 @@ impl Hub {
             out.push(Action::Voided(ticket));
             self.begin_autopsy(ticket, session, out);
             self.forget(ticket);
-        }
-    }
-
-    /// A place that was left is gone. The last one answers the caller.
-    pub(super) fn on_gone(&mut self, now: Moment, place: PlaceId, departure: Departure, out: &mut Vec<Action>) {
-        let Some(ticket) = self.owners.remove(&place) else { return };
-        let Some(caller) = self.callers.get_mut(&ticket) else { return };
-        caller.places.retain(|needed| needed.place != place);
-        let found = match departure {
-            Departure::Missing if !caller.has_outlived_session => Some(LostReason::KeyDeleted),
-            Departure::WithLease => Some(LostReason::Expired),
-            Departure::Unjoined | Departure::Deleted | Departure::Missing => None,
-        };
-        let Stage::Leaving(owed, _) = &mut caller.stage else { return };
-        if let (Owed::Release(result @ Ok(())), Some(reason)) = (&mut *owed, found) {
-            *result = Err(Error::lost(&caller.name, reason));
-        }
-        if caller.places.is_empty() {
-            let (answer, session) = (owed.clone().answer(ticket), caller.session);
-            out.push(answer);
-            self.forget(ticket);
-            self.unseat(now, ticket, session, out);
-        }
-    }
-
-    /// The delete of a place's key goes on in the background.
-    pub(super) fn on_unconfirmed(&mut self, place: PlaceId, error: &StoreError) {
-        if let Some(caller) = self.owners.get(&place).and_then(|ticket| self.callers.get_mut(ticket)) {
-            caller.last_error = Some(Error::from_store(error, "the delete of the lock's key is not confirmed"));
         }
     }
 
@@ -400,120 +365,6 @@ impl Hub {
         }
     }
 
-    /// The client closes: everybody is answered.
-    pub(super) fn close_callers(&mut self, out: &mut Vec<Action>) {
-        for (ticket, caller) in std::mem::take(&mut self.callers) {
-            out.push(match caller.stage {
-                Stage::Holding => Action::Lost(ticket, LostReason::ClientClosed),
-                Stage::Leaving(owed, _) => owed.answer(ticket),
-                Stage::Seating | Stage::Queueing | Stage::BackingOff(_) => {
-                    let message = "the client was closed while this acquire was waiting";
-                    Action::Failed(ticket, Error::new(Code::Closed, message))
-                }
-            });
-        }
-        self.owners.clear();
-        self.caller_alarms = super::alarms::Alarms::new();
-    }
-
-    pub(super) fn tick_callers(&mut self, now: Moment, out: &mut Vec<Action>) {
-        for ticket in self.caller_alarms.due(now) {
-            self.on_alarm(now, ticket, out);
-        }
-    }
-
-    fn on_alarm(&mut self, now: Moment, ticket: Ticket, out: &mut Vec<Action>) {
-        let Some(caller) = self.callers.get_mut(&ticket) else { return };
-        let is_unsent = caller.places.iter().any(|needed| needed.unsent.is_some());
-        match &caller.stage {
-            Stage::Holding => {}
-            Stage::Leaving(owed, at) if now >= *at => {
-                let owed = match owed.clone() {
-                    Owed::Release(_) => {
-                        let error = caller.last_error.clone().unwrap_or_else(|| unconfirmed(&caller.name));
-                        Owed::Release(Err(error))
-                    }
-                    failure => failure,
-                };
-                out.push(owed.answer(ticket));
-                let session = caller.session;
-                self.forget(ticket);
-                self.unseat(now, ticket, session, out);
-            }
-            _ if caller.limit.is_some_and(|limit| now >= limit) => {
-                let error = self.not_in_time(ticket);
-                self.leave(now, ticket, Owed::Failure(error), LEAVE_GRACE, out);
-            }
-            Stage::BackingOff(at) if now >= *at => {
-                caller.stage = Stage::Queueing;
-                for Needed { queue, place, .. } in caller.places.clone() {
-                    self.with_queue(now, queue, Input::Resend(place), out);
-                }
-                self.set_alarm(ticket);
-            }
-            _ if !caller.has_queued && now >= caller.join_by => {
-                // Whoever waits for others to be answered waits as long as etcd answers anybody.
-                let join_by = self.calls.heard_at() + self.config.request_timeout;
-                if is_unsent && now < join_by {
-                    caller.join_by = join_by;
-                    self.set_alarm(ticket);
-                    return;
-                }
-                let error = caller.last_error.clone().unwrap_or_else(|| unanswered(&caller.name));
-                self.leave(now, ticket, Owed::Failure(error), LEAVE_GRACE, out);
-            }
-            _ => self.set_alarm(ticket),
-        }
-    }
-
-    /// The caller gives up or releases: its places are left, and it is answered when they are gone, or after `grace`.
-    fn leave(&mut self, now: Moment, ticket: Ticket, owed: Owed, grace: Duration, out: &mut Vec<Action>) {
-        let Some(caller) = self.callers.get_mut(&ticket) else { return };
-        if matches!(caller.stage, Stage::Leaving(..)) {
-            return; // A caller that gives up twice is not made to wait longer.
-        }
-        if caller.stage == Stage::Seating {
-            if let Owed::Failure(error) = owed {
-                out.push(Action::Failed(ticket, error));
-            }
-            let session = caller.session;
-            self.forget(ticket);
-            self.unseat(now, ticket, session, out);
-            return;
-        }
-        caller.stage = Stage::Leaving(owed, now + grace);
-        let places = caller.places.clone();
-        self.set_alarm(ticket);
-        for Needed { queue, place, unsent, .. } in places {
-            self.with_queue(now, queue, Input::Leave(place), out);
-            if unsent.is_some_and(|rpc| self.calls.withdraw(rpc)) {
-                let never = StoreError::refused(ErrorKind::Closed, "the request was never sent");
-                self.with_queue(now, queue, Input::Joined(place, Err(never)), out);
-            }
-        }
-    }
-
-    /// The lease is over, and with it every key of the caller.
-    fn abandon(&mut self, now: Moment, ticket: Ticket, out: &mut Vec<Action>) {
-        let places = self.callers.get_mut(&ticket).map(|caller| std::mem::take(&mut caller.places)).unwrap_or_default();
-        for Needed { queue, place, unsent, .. } in places {
-            self.owners.remove(&place);
-            if let Some(rpc) = unsent {
-                self.calls.withdraw(rpc);
-            }
-            self.with_queue(now, queue, Input::Abandon(place), out);
-        }
-    }
-
-    /// Forgets a caller that has its last answer. Its keys may still be on their way out.
-    fn forget(&mut self, ticket: Ticket) {
-        let Some(mut caller) = self.callers.remove(&ticket) else { return };
-        self.caller_alarms.set(ticket, &mut caller.alarm, None);
-        for needed in caller.places {
-            self.owners.remove(&needed.place);
-        }
-    }
-
     fn needed(&mut self, place: PlaceId) -> Option<&mut Needed> {
         let ticket = self.owners.get(&place)?;
         self.callers.get_mut(ticket)?.places.iter_mut().find(|needed| needed.place == place)
@@ -525,54 +376,8 @@ impl Hub {
             self.caller_alarms.set(ticket, &mut caller.alarm, at);
         }
     }
-
-    /// What a caller is told whose wait limit has passed.
-    fn not_in_time(&self, ticket: Ticket) -> Error {
-        let Some(caller) = self.callers.get(&ticket) else { return not_held() };
-        let name = &caller.name;
-        let message = match &caller.last_error {
-            _ if caller.has_queued => {
-                format!("the lock {name:?} was not free within the wait limit: {}", self.blocker(caller))
-            }
-            // Whoever skips what another has locked must not skip it because etcd is out of reach.
-            Some(error) => return error.clone(),
-            None => format!("the wait limit passed before etcd had said whether the lock {name:?} is free"),
-        };
-        Error::new(Code::NotAcquired, message)
-    }
-
-    /// Who stands in the way, and what can be done about it.
-    fn blocker(&self, caller: &Caller) -> String {
-        let needed = caller.places.iter().find(|needed| needed.admitted.is_none());
-        match needed.and_then(|needed| self.queues.get(needed.queue)?.first()) {
-            Some(((token, key), true)) => format!(
-                "the key {key} stands first and has no lease, so it never ends by itself; delete it or force_release({token})"
-            ),
-            Some(((token, key), false)) => {
-                format!("the key {key} holds it with token {token}; wait longer, or see queue()")
-            }
-            None => "wait longer, or look who holds it with queue()".to_owned(),
-        }
-    }
 }
 
 fn not_held() -> Error {
     Error::new(Code::NotHeld, "this hold was released or lost before")
-}
-
-/// What a caller is told whose enqueue etcd has not answered.
-fn unanswered(name: &str) -> Error {
-    let message =
-        format!("etcd did not answer in time while queueing for the lock {name:?}; is it reachable and healthy?");
-    Error::new(Code::DeadlineExceeded, message)
-}
-
-fn unconfirmed(name: &str) -> Error {
-    Error::new(
-        Code::DeadlineExceeded,
-        format!(
-            "etcd did not confirm the release of the lock {name:?} in time; it is released here, and its key is deleted in the \
-             background or, at the latest, when the lease ends"
-        ),
-    )
 }
