@@ -369,9 +369,10 @@ impl Engine {
             }
             Action::Voided(ticket) => self.seal(ticket, Fate::Voided),
             Action::Lost(ticket, reason) => {
-                self.seal(ticket, Fate::Ended(End::Lost(reason)));
-                if let Some(Holding { since, .. }) = self.holds.remove(&ticket) {
+                if let Some(Holding { since, state }) = self.holds.remove(&ticket) {
+                    // Counted before anybody hears of it.
                     self.recorder.hold_ended(clock::now().since(since), Some(reason));
+                    state.advance(Fate::Ended(End::Lost(reason)));
                 }
             }
             Action::Deadline(session, deadline) => {
