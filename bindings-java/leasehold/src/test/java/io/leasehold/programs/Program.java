@@ -74,10 +74,10 @@ public final class Program {
                     guard.held();
                     guard.remaining();
                     guard.lost();
-                    guard.put(name + "/data", "x".repeat(round * 100));
-                    guard.txn().get(name + "/data").get(name + "/none").put(name + "/more", "").commit();
-                    guard.delete(name + "/data");
-                    guard.delete(name + "/more");
+                    guard.put("/data" + name, "x".repeat(round * 100));
+                    guard.txn().get("/data" + name).get("/none" + name).put("/more" + name, "").commit();
+                    guard.delete("/data" + name);
+                    guard.delete("/more" + name);
                     guard.extend(Duration.ofSeconds(5));
                     lock.queue();
                     List<CompletableFuture<Guard>> waiting = new ArrayList<>();
