@@ -4,12 +4,13 @@
 # A language that cannot be built is left out, which is said in one line; its log stays. `make demo` calls this after
 # `scripts/setup.sh demo`, which says which tools are missing.
 set -euo pipefail
+target=$("$(dirname "$0")/target")
+export CARGO_TARGET_DIR="$target"
 cd "$(dirname "$0")/.."
 . scripts/lib/things.sh
 . scripts/lib/progress.sh
 . scripts/lib/debian.sh
 
-target=${CARGO_TARGET_DIR:-target}
 logs=$target/demo
 # What the user asked for, of what concerns us: only some languages, or only a word of help.
 wanted=" rust c python node java "

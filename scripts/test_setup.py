@@ -91,7 +91,7 @@ class Machine:
             command, cwd=self.root, text=True, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, timeout=120, check=False,
             stdin=subprocess.DEVNULL,
             env={"PATH": str(self.bin), "HOME": str(self.place), "MACHINE": str(self.place), **environment},
-        )  # fmt: skip
+        )
         return done.returncode, done.stdout
 
     def set_up(self, target: str, **environment: str) -> tuple[int, str]:
