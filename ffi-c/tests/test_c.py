@@ -290,7 +290,7 @@ class Installed(unittest.TestCase):
     def test_where_it_cannot_go_is_said_before_anything_is_built(self) -> None:
         for wrong, said in (
             ({"PREFIX": "usr/local"}, "must be absolute"), ({"LIBDIR": "/a b"}, "must be absolute"),
-            ({"LINKER": "gold"}, "LINKER is cc or zig"), ({"PREFIX": "/proc/leasehold"}, "cannot be written to"),
+            ({"LINKER": "gold"}, "LINKER is cc or zig"), ({"PREFIX": str(self.work / "blocking.c")}, "cannot be written to"),
         ):
             with self.assertRaisesRegex(AssertionError, said):
                 call(FFI / "install" / "run", "--check", env={**os.environ, **wrong})
