@@ -21,7 +21,7 @@ SUREFIRE = [("bindings-java", "*/"), ("bindings-java", "*/*/"), ("tests/samples"
 # What only one stage may use at a time. Cargo locks what it builds in, and whoever comes second would wait there in silence.
 CARGO, SIM = "what cargo builds", "what cargo builds for simulations"
 # Built again, and so replaced, by the tests of these languages: nobody else may run it then.
-C, NODE, JAVA = "the C library", "the Node package", "the Java modules"
+C, NODE, PYTHON, JAVA = "the C library", "the Node package", "the Python package", "the Java modules"
 
 
 @dataclass
@@ -68,8 +68,9 @@ def stages(is_full: bool) -> list[Stage]:
         Stage("lint-format", ["cargo", "fmt", "--all", "--check", "--", "--color=never"]),
         # Licences, bans and sources of all crates.
         Stage("lint-deny", ["tools/deny/run"]),
-        Stage("lint-node", ["bindings-node/lint"]),
-        Stage("lint-python", ["bindings-python/lint"]),
+        # The first of those that use npm's directory or the virtual environment fills it.
+        Stage("lint-node", ["bindings-node/lint"], alone=[NODE]),
+        Stage("lint-python", ["bindings-python/lint"], alone=[PYTHON]),
         # Before anything that asks for "any" etcd: from here on that is 3.7, as in the cache the newest comes first.
         Stage("servers", [str(TARGET / "debug/leasehold-etcd"), "--build-only"], needs=["build"]),
         # Waits more than it works, so it runs beside what is to be built. Needs nothing of cargo.
@@ -123,6 +124,7 @@ def stages(is_full: bool) -> list[Stage]:
             junit=[(LOGS, pytest_report.name)],
             environment={"PYTEST_ADDOPTS": f"--junitxml='{pytest_report}'"},
             needs=["build", "servers"],
+            alone=[PYTHON],
         ),
         Stage("c", [*unittests, "ffi-c/tests/test_c.py"], is_tests=True, needs=["build", "servers"], alone=[CARGO, C]),
         Stage("node", ["bindings-node/test"], is_tests=True, needs=["build", "servers"], alone=[NODE]),
