@@ -16,6 +16,9 @@ use crate::{
     terms::PlaceId,
 };
 
+/// A key and the revision at which it was created.
+type Stood = (Key, i64);
+
 impl Queue {
     pub(super) fn on_watch(&mut self, now: Moment, reply: WatchReply, out: &mut Vec<Effect>) {
         let mut wants = Vec::new();
@@ -170,7 +173,7 @@ impl Queue {
     }
 
     /// Our first waiter, its key, and the key that stands right in its way, if the order knows.
-    fn first_waiter(&self) -> Option<(PlaceId, (Key, i64), Option<(Key, i64)>)> {
+    fn first_waiter(&self) -> Option<(PlaceId, Stood, Option<Stood>)> {
         let waits = |id: &&PlaceId| self.places.get(id).is_some_and(|place| place.life == Life::Waiting);
         let id = self.standing.values().find(waits)?;
         let Place { key, revision, entrant, .. } = self.places.get(id)?;

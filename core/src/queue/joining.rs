@@ -70,7 +70,7 @@ impl Queue {
 
     /// Whether a look at the first keys of the queue would tell nothing: all of it is watched, and it is longer than that.
     fn knows_more_than_a_glance(&self) -> bool {
-        self.view.is_complete() && self.view.watches_all(&self.prefix) && self.view.len() > wire::GLANCE
+        self.view.is_complete() && self.view.watches_all(&self.prefix) && self.view.size() > wire::GLANCE
     }
 
     pub(super) fn on_joined(

@@ -128,7 +128,7 @@ impl View {
     }
 
     /// How many contenders there are.
-    pub fn len(&self) -> usize {
+    pub fn size(&self) -> usize {
         self.order.len()
     }
 
