@@ -33,7 +33,7 @@ LIMIT_MINUTES = 30
 # Of a failed check; its log has the rest.
 SHOWN_LINES = 40
 # A built machine, the two above it, and their packages.
-WANTED_BYTES = 12 << 30
+WANTED_BYTES = 8 << 30
 
 
 def options() -> argparse.Namespace:
@@ -201,7 +201,9 @@ def interrupt(_number: int, _frame: object) -> None:
 
 
 if __name__ == "__main__":
-    signal.signal(signal.SIGTERM, interrupt)
+    # Also where whoever started this has it ignore Ctrl-C.
+    for number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, interrupt)
     try:
         sys.exit(main())
     except KeyboardInterrupt:
