@@ -20,8 +20,8 @@ from pathlib import Path
 sys.path.insert(0, str(Path(__file__).resolve().parent))
 
 from bare import roots
-from bare.checks import CHECKS, Check, Skip
-from bare.machine import USERS, Failure, hand_installed
+from bare.checks import CHECKS, Check
+from bare.machine import USERS, Failure, Skip, hand_installed
 from bare.visit import Visit
 
 TARGET = Path(
@@ -158,8 +158,7 @@ class Play:
             visit = Visit(suite, user, WORK, LOGS, hand_installed())
             for _, _, each in checks:
                 self.one(visit, each)
-            if not self.is_kept:
-                visit.close()
+            visit.tidy(is_over=not self.is_kept)
         return self.close(time.monotonic() - begun)
 
     def one(self, visit: Visit, each: Check) -> None:
@@ -168,19 +167,24 @@ class Play:
         begun = time.monotonic()
         visit.deadline = begun + self.limit
         visit.notes = []
-        result, why = "passed", ""
+        result, why, log = "passed", "", None
         try:
             each.play(visit)
         except Skip as reason:
             result, why = "skipped", str(reason)
         except Failure as reason:
-            result, why = "failed", str(reason)
+            result, why, log = "failed", str(reason), reason.log
+        except (OSError, subprocess.SubprocessError) as reason:
+            result, why = "failed", f"the check itself could not go on: {reason}"
+        visit.tidy()
         took = time.monotonic() - begun
         note = "; ".join(visit.notes) if result == "passed" else why.splitlines()[0]
         self.rows.append((suite, user, each.name, result, took, note))
         print(f"{took:6.0f} s  {result}{f': {note}' if note else ''}", flush=True)
-        if result == "failed":
-            print("\n".join(why.splitlines()[1:][-SHOWN_LINES:]), f"\n    ({visit.log(each.name)})", flush=True)
+        for line in why.splitlines()[1:][-SHOWN_LINES:]:
+            print(line)
+        if log:
+            print(f"    (all of it: {log})", flush=True)
 
     def close(self, took: float) -> int:
         count = {result: sum(row[3] == result for row in self.rows) for result in ("passed", "failed", "skipped")}

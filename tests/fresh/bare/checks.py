@@ -20,10 +20,6 @@ STAGES = ("lint-format", "c", "node", "python")
 PLAIN = ("plain",)
 
 
-class Skip(Exception):
-    """The check says nothing here; the text says why."""
-
-
 @dataclass
 class Check:
     name: str
@@ -61,7 +57,6 @@ def doctor(visit: Visit) -> None:
     machine.sh(
         f"apt-get update -qq && apt-get install -qq --simulate {' '.join(sorted(advised))}", user=ADMIN, directory="/"
     )
-    machine.discard()
 
 
 @check("advice", "a user who may install nothing is told in one line what to have installed, and that it was not done")
@@ -71,7 +66,6 @@ def advice(visit: Visit) -> None:
         said = machine.sh(f"make {target} && exit 1 || true")
         if (lines := sum("apt-get install" in line for line in said.splitlines())) != 1:
             raise Failure(f"make {target} gives {lines} lines with apt-get install, not one:\n{said}")
-    machine.discard()
 
 
 @check("demo", "`make demo` with Rust, Go and make", ANY_USER)
@@ -84,7 +78,6 @@ def test(visit: Visit) -> None:
     machine = visit.start("full", "test")
     said = machine.sh(f"make test ONLY={','.join(STAGES)}")
     visit.notes.append(f"make test ONLY={','.join(STAGES)}: {said.splitlines()[-1]}")
-    machine.discard()
 
 
 @check("install-c", "`make install-c` without Node and a JDK, and a program that pkg-config finds it for", ANY_USER)
@@ -102,7 +95,6 @@ def install_c(visit: Visit) -> None:
     machine.tools = {"etcd": visit.etcd()}
     compiled = "cc ~/leasehold/ffi-c/examples/readme.c $(pkg-config --cflags --libs leasehold) -o program"
     takes_a_lock(machine, f"{find}mkdir ~/c && cd ~/c && {compiled}", "./program $URL")
-    machine.discard()
 
 
 # --- what is packed, where nobody builds ------------------------------------------------------------------------------
@@ -152,7 +144,6 @@ def wheel(visit: Visit) -> None:
     takes_a_lock(
         machine, "cd ~/app && python3 -m venv venv && venv/bin/pip install --quiet ./*.whl", "venv/bin/python main.py"
     )
-    machine.discard()
 
 
 @check("npm", "the npm tarballs, without Rust and without a compiler")
@@ -162,7 +153,6 @@ def npm(visit: Visit) -> None:
     machine = visit.alien("npm", *([] if by_hand else ["nodejs", "npm"]), tools=tools)
     bring(machine, visit.packages("npm"), "app", main__mjs=readme("js"))
     takes_a_lock(machine, "cd ~/app && npm init -y >/dev/null && npm install --omit=dev ./*.tgz", "node main.mjs")
-    machine.discard()
 
 
 @check("java", "the Java artefacts in a Maven project, without Rust and without a compiler for C")
@@ -181,7 +171,6 @@ def java(visit: Visit) -> None:
         "cd ~/app/plain && mvn --batch-mode --quiet compile dependency:copy-dependencies",
         "cd ~/app/plain && java -cp 'target/classes:target/dependency/*' Main",
     )
-    machine.discard()
 
 
 # --- machines that are a little different ------------------------------------------------------------------------------
@@ -275,7 +264,6 @@ def play_difference(difference: Difference) -> Callable[[Visit], None]:
         said = machine.sh(difference.play)
         if difference.says not in said:
             raise Failure(f"it does not say {difference.says!r}")
-        machine.discard()
 
     return play
 

@@ -45,7 +45,15 @@ CARRIED_SYSTEM_FILES = ["/etc/pip.conf"]
 
 
 class Failure(Exception):
-    """What somebody at such a machine would have stumbled over."""
+    """What somebody at such a machine would have stumbled over, and the log that has all of it, if one has."""
+
+    def __init__(self, text: str, log: Path | None = None) -> None:
+        super().__init__(text)
+        self.log = log
+
+
+class Skip(Exception):
+    """The check says nothing here; the text says why."""
 
 
 @dataclass
@@ -91,7 +99,7 @@ def told(*command: str) -> str:
         return ""
 
 
-@dataclass
+@dataclass(eq=False)
 class Machine:
     """One machine. `layers` are what it starts from, the topmost first; `scratch` is where its own changes go."""
 
@@ -145,7 +153,7 @@ class Machine:
         self.bring_checkout()
 
     def bring_checkout(self) -> None:
-        """Writes the files that git knows, or would add, as they are now. What did not change keeps its time: it is not built anew."""
+        """Writes the files that git knows, or would add, as they are now; what did not change keeps its time."""
         home = self.scratch / "upper" / self.user.home.lstrip("/")
         make_like_below(self.layers[-1], self.scratch / "upper", home)
         checkout = home / CHECKOUT
@@ -175,7 +183,9 @@ class Machine:
     ) -> str:
         """Runs a script of the shell as the machine's user (or as another), in the checkout (or elsewhere).
 
-        Returns what it printed, on both channels. Fails if it ends otherwise than expected (None: however it likes) or the time is over."""
+        Returns what it printed, on both channels. Fails if it ends otherwise than expected (None: however it likes), or the
+        time is over.
+        """
         user = user or self.user
         path = ":".join([*(tool.path for tool in self.tools.values()), SYSTEM_PATH])
         carried = {name: value for name, value in os.environ.items() if CARRIED.match(name)}
@@ -219,7 +229,7 @@ class Machine:
         command = ["setpriv", "--pdeathsig=KILL", *unshared, sys.executable, "-B", INSIDE, json.dumps(wanted)]
         limit = self.deadline - time.monotonic()
         if limit <= 0:
-            raise Failure("no time was left for: " + script)
+            raise Failure(f"no time was left for `{first_line(script)}`", self.log)
         with self.log.open("ab") as output:
             output.write(f"\n{user.name}@{wanted['directory']}$ {script}\n".encode())
             output.flush()
@@ -237,9 +247,9 @@ class Machine:
                 process.wait()
         said = self.log.read_bytes()[begin:].decode(errors="replace")
         if code is None:
-            raise Failure(f"`{first_line(script)}` was stopped after {limit:.0f} s\n{tail(said)}")
+            raise Failure(f"`{first_line(script)}` was stopped after {limit:.0f} s\n{tail(said)}", self.log)
         if expect is not None and code != expect:
-            raise Failure(f"`{first_line(script)}` ended with {code}, not {expect}\n{tail(said)}")
+            raise Failure(f"`{first_line(script)}` ended with {code}, not {expect}\n{tail(said)}", self.log)
         return said
 
     def discard(self) -> None:

@@ -13,7 +13,7 @@ from pathlib import Path
 import java as coordinates
 
 from bare import roots
-from bare.machine import ADMIN, KEPT, USERS, Failure, Machine, Tool
+from bare.machine import ADMIN, KEPT, USERS, Failure, Machine, Skip, Tool
 
 STATES = ["bare", "built", "full", "packed"]
 # Which Debian's own Node is too old: there people install it by hand.
@@ -34,6 +34,7 @@ class Visit:
         self.deadline = float("inf")
         self.begun = time.time()
         self._states: dict[str, Machine | Failure] = {}
+        self._machines: list[Machine] = []
         # What somebody who reads the closing table wants to know beside the time.
         self.notes: list[str] = []
 
@@ -42,6 +43,8 @@ class Visit:
 
     def state(self, name: str) -> Machine:
         """The machine in that state. For reading and for `derived`: a check changes a machine of its own."""
+        if isinstance(self._states.get(name), Failure):
+            raise Skip(f"what it starts from is not there: {self._states[name]}".splitlines()[0])
         if name not in self._states:
             try:
                 if (self._scratch(name) / KEPT).exists():
@@ -51,10 +54,8 @@ class Visit:
                     (made.scratch / KEPT).touch()
             except Failure as failure:
                 self._states[name] = failure
-        made = self._states[name]
-        if isinstance(made, Failure):
-            raise made
-        return made
+                raise
+        return self._states[name]
 
     def _kept(self, name: str) -> Machine:
         """The machine of an earlier run."""
@@ -77,21 +78,24 @@ class Visit:
         machine = self.state(state).derived(
             check, scratch=self._scratch(check), log=self.log(check), deadline=self.deadline, **differences
         )
+        self._machines.append(machine)
         if (self.state("bare").scratch / KEPT).stat().st_mtime < self.begun:
             machine.bring_checkout()
         return machine
 
     def alien(self, check: str, *wanted: str, tools: dict[str, Tool] | None = None) -> Machine:
-        """A machine for a check without this project, and without what builds it: with these packages of Debian, and these tools."""
+        """A machine for a check without this project and what builds it: with these packages of Debian, and these tools."""
         machine = self._machine(check, tools or {})
         self.install(machine, *wanted)
         return machine
 
-    def close(self) -> None:
-        """Frees the disk, which has not the room for the machines of all visits."""
-        for machine in self._states.values():
-            if isinstance(machine, Machine):
+    def tidy(self, is_over: bool = False) -> None:
+        """Removes the machines of checks, and at the end of the visit all: the disk has not the room for those of all visits."""
+        kept = [] if is_over else [machine for machine in self._states.values() if isinstance(machine, Machine)]
+        for machine in self._machines:
+            if machine not in kept:
                 machine.discard()
+        self._machines = kept
 
     def root(self) -> Path:
         return self.work / self.suite
