@@ -314,5 +314,7 @@ def interrupt(_number: int, _frame: object) -> None:
 
 
 if __name__ == "__main__":
-    signal.signal(signal.SIGTERM, interrupt)
+    # SIGINT, too: where this was started in the background it is ignored, and so it would be in all that is started here.
+    for number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, interrupt)
     sys.exit(main())

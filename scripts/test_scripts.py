@@ -195,6 +195,8 @@ class RunsStages(InFolder):
         self.assertIsNone(other.poll())
 
     def test_an_interrupted_run_ends_all_that_it_has_started(self):
+        # As the program does: where this runs in the background, the signal is ignored, and so it would be in the child.
+        self.addCleanup(signal.signal, signal.SIGINT, signal.signal(signal.SIGINT, signal.default_int_handler))
         # A process that does not listen to the first signal, and one that cleans up.
         script = f"trap 'echo clean > {self.folder}/clean; exit' INT; (trap '' INT; sleep 600) & echo > {self.folder}/up; wait; wait"
         child = subprocess.Popen(["sh", "-c", script], env={**os.environ, runner.MARK: "run/x/"}, start_new_session=True)
