@@ -78,6 +78,11 @@ impl Calls {
         self.unsent.contains_key(&rpc)
     }
 
+    /// Whether requests wait their turn.
+    pub(super) fn have_backlog(&self) -> bool {
+        !self.unsent.is_empty()
+    }
+
     /// When etcd last answered anything well.
     pub(super) fn heard_at(&self) -> Moment {
         self.heard_at

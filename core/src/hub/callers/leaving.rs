@@ -13,7 +13,8 @@ use crate::{
 
 /// How long a caller that gave up waits for its key to be deleted before it is answered all the same.
 const LEAVE_GRACE: Duration = Duration::from_secs(1);
-/// How long a release waits for its delete to be confirmed before the caller is told that it goes on in the background.
+/// How long a release waits for its delete to be confirmed before the caller is told that it goes on in the background. Where
+/// requests wait their turn, longer, as long as etcd answers anybody.
 const RELEASE_GRACE: Duration = Duration::from_secs(5);
 impl Hub {
     /// A place that was left is gone. The last one answers the caller.
@@ -70,8 +71,15 @@ impl Hub {
     fn on_alarm(&mut self, now: Moment, ticket: Ticket, out: &mut Vec<Action>) {
         let Some(caller) = self.callers.get_mut(&ticket) else { return };
         let is_unsent = caller.places.iter().any(|needed| needed.unsent.is_some());
-        match &caller.stage {
+        // Whoever waits for others to be answered waits as long as etcd answers anybody.
+        let patient_until = self.calls.heard_at() + RELEASE_GRACE;
+        let is_patient = self.calls.have_backlog() && now < patient_until;
+        match &mut caller.stage {
             Stage::Holding => {}
+            Stage::Leaving(Owed::Release(_), at) if now >= *at && is_patient => {
+                *at = patient_until;
+                self.set_alarm(ticket);
+            }
             Stage::Leaving(owed, at) if now >= *at => {
                 let owed = match owed.clone() {
                     Owed::Release(_) => {
