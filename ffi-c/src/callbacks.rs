@@ -306,19 +306,22 @@ mod tests {
     #[test]
     fn a_cancel_that_is_faster_than_the_start_is_not_lost() {
         unsafe extern "C" fn note(user_data: *mut c_void, result: *const lh_result) {
-            // SAFETY: this is the sender below, which lives until the last result has come; the result is the library's.
-            let (ended, result) = unsafe { (&*user_data.cast::<mpsc::Sender<i32>>(), &*result) };
+            // SAFETY: the result is the library's.
+            let result = unsafe { &*result };
             if result.is_last {
+                // SAFETY: this is the sender below, which is given to the last call: the test may be over before `send` returns.
+                let ended = unsafe { Box::from_raw(user_data.cast::<mpsc::Sender<i32>>()) };
                 ended.send(result.status).expect("somebody waits");
             }
         }
-        let (mut ended, end) = mpsc::channel::<i32>();
+        let (ended, end) = mpsc::channel::<i32>();
+        let ended = Box::into_raw(Box::new(ended));
         let client = Client::open(ClientOptions::new("memory://cancel")).unwrap();
         let mut op = lh_op::default();
         let place = &raw mut op;
-        // SAFETY: both places live until the callback was called for the last time.
+        // SAFETY: the place of the operation lives until it is started, the sender until the last call takes it.
         let started = unsafe {
-            let then = Then::new(lh_loop::default(), Some(note), (&raw mut ended).cast(), place);
+            let then = Then::new(lh_loop::default(), Some(note), ended.cast(), place);
             start(then, |sink| {
                 let id = client.on_state(sink);
                 // As from the callback, when the first state is faster than this function.

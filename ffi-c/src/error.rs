@@ -86,17 +86,25 @@ mod tests {
         assert_eq!(fit("a\0b", 8), "ab");
     }
 
+    /// Copies `error` as for a caller, and gives what the caller finds.
+    fn copied(error: &Error) -> (i32, i32, String) {
+        let mut place = MaybeUninit::<lh_error>::uninit();
+        // SAFETY: the memory is ours; after `set`, all that is read below is initialised, and the message ends with NUL.
+        let (found, message) = unsafe {
+            lh_error::set(place.as_mut_ptr(), error);
+            let found = &*place.as_ptr();
+            (found, CStr::from_ptr(found.message.as_ptr()))
+        };
+        (found.code, found.reason, message.to_str().unwrap().to_owned())
+    }
+
     #[test]
     fn code_reason_and_message_are_copied() {
-        let mut place = MaybeUninit::<lh_error>::uninit();
-        // SAFETY: the memory is ours; after `set`, all that is read below is initialised.
-        let error = unsafe {
-            lh_error::set(place.as_mut_ptr(), &Error::lost(&"x".repeat(2000), LostReason::Expired));
-            &*place.as_ptr()
-        };
-        assert_eq!((error.code, error.reason), (Code::Lost.number(), LostReason::Expired.number()));
-        // SAFETY: `set` ended it with NUL.
-        let message = unsafe { CStr::from_ptr(error.message.as_ptr()) }.to_str().unwrap();
-        assert!(message.ends_with('…') && message.len() < LH_MESSAGE_SIZE);
+        let (code, reason, message) = copied(&Error::lost("/lock/a", LostReason::Expired));
+        assert_eq!((code, reason), (Code::Lost.number(), LostReason::Expired.number()));
+        assert!(message.contains("/lock/a"), "{message}");
+        let (code, _, message) = copied(&Error::new(Code::Unavailable, "x".repeat(2000)));
+        assert_eq!(code, Code::Unavailable.number());
+        assert!(message.ends_with('…') && message.len() < LH_MESSAGE_SIZE && message.len() + 4 > LH_MESSAGE_SIZE);
     }
 }

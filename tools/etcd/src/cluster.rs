@@ -90,6 +90,10 @@ impl Cluster {
             match cluster.run().await {
                 Ok(()) => return Ok(cluster),
                 Err(_) if cluster.members.iter().any(Process::met_a_taken_port) && tries < PORT_TRIES => tries += 1,
+                Err(Error::Start(text)) => {
+                    let texts: Vec<_> = [text].into_iter().chain(cluster.data.shortage()).collect();
+                    return Err(Error::Start(texts.join("\n")));
+                }
                 Err(error) => return Err(error),
             }
         }

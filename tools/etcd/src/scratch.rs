@@ -18,8 +18,10 @@ use crate::{Error, Storage, error::Doing};
 /// Of the harness alone: what has this name and is not locked is removed.
 const PREFIX: &str = "leasehold-cluster-";
 const SHARED_MEMORY: &str = "/dev/shm";
-/// A member's log of writes takes 64 MB at once, and as much again for the next one; Docker gives `/dev/shm` 64 MB in all.
-const MEMBER_BYTES: u64 = 256 << 20;
+/// What a member's log of writes takes at once.
+const LOG_BYTES: u64 = 64 << 20;
+/// As much again for the next one, and what is stored; Docker gives `/dev/shm` 64 MB in all.
+const MEMBER_BYTES: u64 = 4 * LOG_BYTES;
 /// How often another directory is made when a sweep took a new one for a leftover.
 const TRIES: usize = 100;
 
@@ -50,6 +52,14 @@ impl Scratch {
 
     pub(crate) fn path(&self) -> &Path {
         self.directory.path()
+    }
+
+    /// A word for whoever could not start there, where that may be why: a member that cannot write has no log either.
+    pub(crate) fn shortage(&self) -> Option<String> {
+        let free = free_bytes(self.path());
+        let room =
+            || format!("{} has {} MB of room left; TMPDIR can name another place", self.path().display(), free >> 20);
+        (free < LOG_BYTES).then(room)
     }
 }
 
