@@ -24,6 +24,7 @@ mod tally;
 mod wire;
 
 use std::{
+    collections::{BTreeMap, BTreeSet},
     sync::Arc,
     time::{Duration, Instant},
 };
@@ -37,7 +38,11 @@ use tokio::{
 use self::{
     party::Door,
     scenario::{Ground, play, play_until_hit, steps},
+    tally::{Kind, Planted},
 };
+
+/// Lives without a fault that are looked at to learn what there is to spoil.
+const LIVES: usize = 3;
 
 /// A cluster, and the way to it.
 async fn ground(members: usize, door: impl FnOnce(&Cluster) -> Door) -> (Cluster, Arc<Ground>) {
@@ -58,8 +63,16 @@ fn wire(cluster: &Cluster) -> Door {
 /// Plays every fault there is at the ground's door, `together` at a time: they wait most of their time.
 async fn sweep(cluster: &Cluster, ground: Arc<Ground>, together: usize) {
     let start = Instant::now();
-    let asked = play(&ground, "/sweep/none", None).await.asked;
-    println!("one life of a lock, {:?}: {asked:?}", start.elapsed());
+    // What is asked varies a little with time. All of it gets its faults; what every life has, a fault must find.
+    let mut lives = Vec::new();
+    for life in 0..LIVES {
+        lives.push(play(&ground, &format!("/sweep/none-{life}"), None).await.asked);
+    }
+    let counts = |kind| lives.iter().map(move |life: &BTreeMap<Kind, usize>| life.get(&kind).copied().unwrap_or(0));
+    let kinds: BTreeSet<Kind> = lives.iter().flat_map(BTreeMap::keys).copied().collect();
+    let asked: BTreeMap<Kind, usize> = kinds.iter().map(|kind| (*kind, counts(*kind).max().unwrap_or(0))).collect();
+    let always: BTreeMap<Kind, usize> = kinds.iter().map(|kind| (*kind, counts(*kind).min().unwrap_or(0))).collect();
+    println!("{LIVES} lives of a lock, {:?}: {asked:?}, in each of them {always:?}", start.elapsed());
     let steps = steps(&asked, &ground.door);
     let (faults, calls) = (steps.len(), asked.values().sum::<usize>());
     let places = Arc::new(Semaphore::new(together));
@@ -81,6 +94,7 @@ async fn sweep(cluster: &Cluster, ground: Arc<Ground>, together: usize) {
         }
     }
     assert!(failed.is_empty(), "{} of {faults} faults broke something: {failed:#?}", failed.len());
+    missed.retain(|planted: &Planted| always.get(&planted.kind).is_some_and(|least| planted.number <= *least));
     assert!(missed.is_empty(), "{} of {faults} faults found no place: {missed:#?}", missed.len());
     assert!(cluster.leases().await.expect("etcd answers").is_empty());
     assert!(cluster.keys("").await.expect("etcd answers").is_empty());
