@@ -8,6 +8,7 @@ their commands, and removed. Ends with 0 only if nothing failed; its last line c
 """
 
 import argparse
+import fcntl
 import os
 import shutil
 import signal
@@ -30,6 +31,7 @@ TARGET = Path(
 LOGS = TARGET / "fresh-logs"
 WORK = TARGET / "fresh"
 LIMIT_MINUTES = 30
+REMOVAL_SECONDS = 60
 # Of a failed check; its log has the rest.
 SHOWN_LINES = 40
 # A built machine, the two above it, and their packages.
@@ -120,6 +122,12 @@ def main() -> int:
     if why := unusable():
         print(f"fresh: {why}", file=sys.stderr)
         return 2
+    lock = (TARGET / "fresh.lock").open("w")
+    try:
+        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        print(f"fresh: another run is going on below {TARGET}", file=sys.stderr)
+        return 2
     remove(LOGS)
     LOGS.mkdir()
     if not chosen.keep:
@@ -136,8 +144,10 @@ def main() -> int:
 
 
 def remove(directory: Path) -> None:
-    if directory.exists():
-        shutil.rmtree(directory)
+    """Removes it; what was killed in there a moment ago may still be ending."""
+    deadline = time.monotonic() + REMOVAL_SECONDS
+    while directory.exists():
+        shutil.rmtree(directory, ignore_errors=time.monotonic() < deadline)
 
 
 class Play:

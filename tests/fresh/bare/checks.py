@@ -94,7 +94,7 @@ def install_c(visit: Visit) -> None:
     visit.install(machine, "gcc", "libc6-dev", "pkg-config")
     machine.tools = {"etcd": visit.etcd()}
     compiled = "cc ~/leasehold/ffi-c/examples/readme.c $(pkg-config --cflags --libs leasehold) -o program"
-    takes_a_lock(machine, f"{find}mkdir ~/c && cd ~/c && {compiled}", "./program $URL")
+    takes_a_lock(machine, f"{find}mkdir ~/c && cd ~/c && {compiled}", f"{find}~/c/program")
 
 
 # --- what is packed, where nobody builds ------------------------------------------------------------------------------
@@ -260,7 +260,7 @@ def play_difference(difference: Difference) -> Callable[[Visit], None]:
         machine.environment = difference.environment
         machine.tools = {name: tool for name, tool in machine.tools.items() if name not in difference.without}
         if difference.prepare:
-            machine.sh(difference.prepare, user=ADMIN, directory="/")
+            machine.sh(difference.prepare, user=ADMIN, directory="/", DEBIAN_FRONTEND="noninteractive")
         said = machine.sh(difference.play)
         if difference.says not in said:
             raise Failure(f"it does not say {difference.says!r}")

@@ -58,6 +58,8 @@ def make(suite: str, log: Path) -> bool:
     for path in authorities():
         command.append(f"--customize-hook=copy-in {path} {OWN_AUTHORITIES}")
     command += [
+        # What every installer writes, and this one does not.
+        """--customize-hook=echo '127.0.0.1 localhost' >"$1/etc/hosts\"""",
         '--customize-hook=chroot "$1" update-ca-certificates',
         f'--customize-hook=chroot "$1" useradd --create-home --shell /bin/bash --uid {USER_ID} {USER}',
         suite,

@@ -6,6 +6,7 @@ installed as it says, by the administrator where the user may not.
 """
 
 import re
+import shutil
 import subprocess
 import time
 from pathlib import Path
@@ -98,11 +99,15 @@ class Visit:
         self._machines = kept
 
     def root(self) -> Path:
-        return self.work / self.suite
+        """The unpacked root. Machines that were kept on another one are of no use any more."""
+        unpacked = self.work / roots.archive(self.suite).stem
+        if not unpacked.exists():
+            for stale in self.work.glob(f"{self.suite}-*"):
+                shutil.rmtree(stale)
+            roots.unpack(self.suite, unpacked)
+        return unpacked
 
     def _machine(self, name: str, tools: dict[str, Tool]) -> Machine:
-        if not self.root().exists():
-            roots.unpack(self.suite, self.root())
         return Machine(
             [self.root()], self._scratch(name), USERS[self.user], self.log(name), tools, deadline=self.deadline
         )
