@@ -200,6 +200,10 @@ impl Guard {
                 Err(error) if error.code() == Code::NotHeld => {
                     Err(Error::lost(&name, state.told_loss().unwrap_or(LostReason::Expired)))
                 }
+                // The client was closed since the lock was won: whoever holds it then has lost it.
+                Err(error) if error.code() == Code::Closed => {
+                    Err(Error::lost(&name, state.told_loss().unwrap_or(LostReason::ClientClosed)))
+                }
                 result => result,
             };
             let loss = result.as_ref().err().and_then(Error::reason);
