@@ -108,6 +108,8 @@ pub struct Client {
     pub frozen_until: u64,
     /// Whether it ever stood still: its answers may be late then.
     pub was_frozen: bool,
+    /// When etcd last answered it anything well.
+    pub heard_at: u64,
     /// What came in meanwhile.
     pub pent: Vec<Pent>,
     /// The member that it thinks best.
@@ -141,6 +143,7 @@ impl Client {
             is_alive: true,
             frozen_until: 0,
             was_frozen: false,
+            heard_at: 0,
             pent: Vec::new(),
             prefers: 0,
             calls: BTreeMap::new(),

@@ -151,6 +151,7 @@ impl World {
         let is_only_robbed = self.plan.is_only_robbed();
         // Where requests wait their turn, a release waits as long as etcd answers anybody.
         let is_narrow = self.clients[client].plan.config.window < leasehold::hub::WINDOW;
+        let heard_at = if is_narrow { self.clients[client].heard_at } else { 0 };
         let task = self.task(client, ticket);
         let (was_lost, was_robbed) = (task.is_lost || task.is_void, task.was_robbed);
         task.is_released = true;
@@ -158,7 +159,7 @@ impl World {
         let who = format!("client {client} {ticket:?}");
         match since {
             None => self.break_rule(Err(Rule::AnsweredTwice.broken(format!("{who}: a release was answered twice")))),
-            Some(since) if !was_frozen && !is_narrow && now - since > 5 * SEC + 100 * MS + SLACK => {
+            Some(since) if !was_frozen && now - since.max(heard_at) > 5 * SEC + 100 * MS + SLACK => {
                 self.break_rule(Err(Rule::AnsweredLate.broken(format!("{who}: a release was answered late"))));
             }
             Some(_) => {}

@@ -53,6 +53,9 @@ impl World {
         if let Input::Watch(reply) = &input {
             self.note(client, reply);
         }
+        if let Input::Reply(_, Ok(_)) = &input {
+            self.clients[client].heard_at = self.now;
+        }
         let process = &mut self.clients[client];
         let mut actions = Vec::new();
         let local = process.local(self.now);
