@@ -13,7 +13,7 @@ export CARGO_TARGET_DIR := $(shell scripts/target)
 .NOTPARALLEL:
 unexport MAKEFLAGS MFLAGS
 
-.PHONY: help demo sample test build install-c lint fmt gen bench conformance sim search teeth fresh doctor
+.PHONY: help demo sample test build install-c dist-c lint fmt gen bench conformance sim search teeth fresh doctor
 
 help: ## List the targets.
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -42,6 +42,11 @@ install-c: ## Install the C library: PREFIX=/usr/local, DESTDIR=, LIBDIR=, INCLU
 	cargo build --profile dist -p leasehold-ffi-c
 	@$(install_c)
 
+dist-c: ## Pack the C library, headers and all into one relocatable archive under dist/; LINKER=cc for this machine's glibc.
+	@scripts/setup.sh dist-c
+	cargo build --profile dist -p leasehold-ffi-c
+	@$(if $(LINKER),LINKER='$(LINKER)') ffi-c/install/dist
+
 install_c = env $(foreach name,PREFIX DESTDIR LIBDIR INCLUDEDIR LINKER,$(if $($(name)),$(name)='$($(name))')) ffi-c/install/run
 
 lint: ## Check format, lints, documentation warnings, and licences and sources of crates (the first stages of `make test`).
@@ -56,13 +61,14 @@ fmt: ## Format the code.
 
 gen: ## Write generated files anew; `make gen CHECK=1` only says which are stale.
 	@scripts/setup.sh gen
-	@cargo run --quiet -p leasehold-gen -- $(if $(CHECK),--check)
-	@cargo build --quiet -p leasehold-node
+	@cargo build --quiet --workspace --lib --bin leasehold-gen
+	@"$$CARGO_TARGET_DIR/debug/leasehold-gen" $(if $(CHECK),--check)
 	@bindings-node/dependencies && node bindings-node/scripts/types.js "$$CARGO_TARGET_DIR" $(if $(CHECK),--check)
 
 bench: ## Measure against raw etcd calls, data on disk and in memory, and every language against Rust; ARGS="--help" tells more; COMPARE=node sets npm's etcd3 and redlock beside it.
 	@scripts/setup.sh bench
 	@cargo build --release -p leasehold-bench --features echo
+	@tests/bench/baseline/build
 	@cargo build --profile dist -p leasehold-bench -p leasehold-node -p leasehold-ffi-c -p leasehold-python
 	@$(MAKE) --silent -C ffi-c PROFILE=dist bench-worker
 	@bindings-node/build
@@ -75,11 +81,11 @@ conformance: ## Play the conformance scenarios; ARGS="…" goes to the runner.
 
 sim: ## Play seeded disasters in virtual time: SEEDS=… how many, FROM=… the first; TRACE=… shows everything that one seed does.
 	@scripts/setup.sh sim
-	cargo run --profile sim -p leasehold-sim -- $(if $(TRACE),--trace $(TRACE),--seeds $(or $(SEEDS),10000) --from $(or $(FROM),0))
+	tests/sim/play $(if $(TRACE),--trace $(TRACE),--seeds $(or $(SEEDS),10000) --from $(or $(FROM),0))
 
 search: ## Search every order of events of small clusters; STATES=… how many of each.
 	@scripts/setup.sh search
-	cargo run --profile sim -p leasehold-sim -- --search $(or $(STATES),300000)
+	tests/sim/play --search $(or $(STATES),300000)
 
 teeth: ## Plant faults in a copy of the core and see the simulation and the search find them; ONLY=… some of them.
 	@scripts/setup.sh teeth

@@ -22,9 +22,9 @@
  *            freed, or never given out, is answered with LH_INVALID_ARGUMENT, never with a crash. Any thread may use any
  *            handle, also while another closes or frees it.
  * Options    A struct with `size` first, to be set to its sizeof; what is left 0 or NULL is the default. NULL stands for
- *            all defaults. The library reads the struct during the call only.
- * Times      Milliseconds. As with poll(2), a wait of less than 0 is for ever, and 0 does not wait.
- * Waiting    Only lh_acquire waits for others; opts->cancel ends that from another thread. The other blocking calls ask
+ *            all defaults. The library reads the struct during the call only, and no further than `size` says.
+ * Times      Milliseconds. An acquire waits for ever unless it has a limit; lh_try_acquire does not wait.
+ * Waiting    Only acquires wait for others; opts->cancel ends that from another thread. The other blocking calls ask
  *            etcd and end by themselves: as a rule within the client's request_timeout_ms, a release within 5000. Who
  *            may want to give one up earlier starts its form ..._async, which lh_op_cancel ends.
  * Text       UTF-8 that ends with NUL; keys and values of writes are bytes with a length.
@@ -43,8 +43,24 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* The version of this header's binary interface, to be compared with lh_abi_version(). */
-#define LH_ABI_VERSION 0
+/* The version of this header, to be compared with lh_version(), which is the library's. */
+#define LH_VERSION_MAJOR 0
+#define LH_VERSION_MINOR 1
+#define LH_VERSION_PATCH 0
+#define LH_VERSION "0.1.0"
+
+/* The version of this header's binary interface, to be compared with lh_abi_version(). Until 1.0 it is that of the minor
+ * version, and part of the library's soname: what was built with another one is refused when it is loaded. */
+#define LH_ABI_VERSION 1
+
+/* A result that nobody looks at would be a lock that nobody releases. */
+#if defined(__cplusplus) && __cplusplus >= 201703L
+#define LH_MUST_USE [[nodiscard]]
+#elif defined(__GNUC__)
+#define LH_MUST_USE __attribute__((warn_unused_result))
+#else
+#define LH_MUST_USE
+#endif
 
 /* The callback thread of the library, for functions that take an lh_loop. */
 #ifdef __cplusplus
@@ -148,6 +164,16 @@ typedef enum lh_txn_kind {
     LH_TXN_GET = 3,
 } lh_txn_kind;
 
+/// A kind of lock.
+typedef enum lh_kind {
+    /// One owner at a time.
+    LH_MUTEX = 0,
+    /// Many owners at a time, but none beside a mutex of the same name: the read side of a read-write lock.
+    LH_SHARED = 1,
+    /// As many owners as their permits fit into the limit: a semaphore.
+    LH_PERMITS = 2,
+} lh_kind;
+
 /// How much of the library lives: what leak tests compare.
 typedef struct lh_live {
     /// Set it to sizeof(lh_live).
@@ -184,11 +210,11 @@ typedef struct lh_cancel {
     uint64_t id;
 } lh_cancel;
 
-/// Options of an acquire. Mind `wait_ms`: left 0 it is a try. Opts of NULL wait for ever.
+/// Options of an acquire. What is left 0 is the default, and so is all of it with opts of NULL.
 typedef struct lh_acquire_opts {
     /// sizeof(lh_acquire_opts).
     size_t size;
-    /// How long to wait for the lock: less than 0 for ever, 0 for a try.
+    /// How long to wait for the lock; default (and -1) for ever. Not for a try, which does not wait.
     int64_t wait_ms;
     /// The TTL of this hold instead of the client's, which is the default; limits as there.
     int64_t ttl_ms;
@@ -198,6 +224,22 @@ typedef struct lh_acquire_opts {
     int32_t no_requeue;
     /// Ends the wait when it is fired; default none.
     struct lh_cancel cancel;
+    /// What kind of lock it is: a number of lh_kind; default LH_MUTEX.
+    int32_t kind;
+    /// With LH_PERMITS: how many of them; default 1.
+    uint32_t permits;
+    /// With LH_PERMITS: how many there are in all. Contenders who disagree about it are told LH_LIMIT_MISMATCH.
+    uint32_t limit;
+    /// Not 0: acquires of this client share one place in the queue and pass it among them, without asking etcd, while nobody
+    /// else waits, or until local_turns or local_ms are used up. Only for a mutex.
+    int32_t local_first;
+    /// How many owners in a row that may be while others wait; default 64.
+    uint32_t local_turns;
+    /// How long that may take while others wait; default 100.
+    int64_t local_ms;
+    /// How long the place in the queue stays after a release with nobody waiting, so that the next acquire of this client
+    /// needs no request; default 0, not at all. Only for a mutex.
+    int64_t linger_ms;
 } lh_acquire_opts;
 
 /// A lock that is held. Whoever has the guard is the owner, not a thread.
@@ -238,9 +280,17 @@ typedef struct lh_contender {
     const char *since;
     /// The version of leasehold that it uses; NULL if it does not say.
     const char *version;
+    /// What it claims: a number of lh_kind.
+    int32_t kind;
+    /// With LH_PERMITS: how many; otherwise 0.
+    uint32_t permits;
+    /// With LH_PERMITS: how many there are in all; otherwise 0.
+    uint32_t limit;
+    /// Whether it holds the lock; otherwise it waits.
+    bool holds;
 } lh_contender;
 
-/// Everybody in the queue of a lock, the holder first.
+/// Everybody in the queue of a lock, in its order: those who hold it first.
 typedef struct lh_contenders {
     /// How many.
     size_t count;
@@ -270,6 +320,18 @@ typedef struct lh_committed {
     const struct lh_value *values;
 } lh_committed;
 
+/// Who leads an election.
+typedef struct lh_leader {
+    /// Its key in etcd, namespace included.
+    const char *key;
+    /// Its fencing token: the create revision of the key.
+    int64_t token;
+    /// What it proclaims: `value_len` bytes.
+    const uint8_t *value;
+    /// See `value`.
+    size_t value_len;
+} lh_leader;
+
 /// The result of an asynchronous operation. Each operation sets what it says, and leaves the rest 0 or NULL.
 typedef struct lh_result {
     /// How much of this struct the library knows.
@@ -288,7 +350,7 @@ typedef struct lh_result {
     bool existed;
     /// Of lh_client_on_state: a number of lh_state.
     int32_t state;
-    /// Of lh_acquire_async: the guard, which is yours to release.
+    /// Of lh_acquire_async and its like: the guard, which is yours to release.
     struct lh_guard guard;
     /// Of lh_guard_put_async: the revision of the write.
     int64_t revision;
@@ -300,12 +362,30 @@ typedef struct lh_result {
     int32_t level;
     /// Of lh_log_listen: the module that the record in `message` comes from.
     const char *target;
+    /// Of lh_client_leader_async and lh_client_observe: who leads; NULL if nobody does. Not to be freed.
+    const struct lh_leader *leader;
+    /// Of lh_client_observe: whether there may have been other leaders or proclamations since the result before, of which
+    /// nobody knows, because the connection was lost or the callbacks did not keep up.
+    bool after_gap;
 } lh_result;
 
 /// A function of yours that receives the result of an operation. It may call everything in this header, blocking calls
-/// too, but holds up the callbacks behind it meanwhile. It must return: no longjmp, no C++ exception. The result, and what
-/// it points to, is valid during the call only; the guard in it is yours.
+/// too, but holds up the callbacks behind it meanwhile; so it must not wait for one of them, which would be for ever. It must
+/// return: no longjmp, no C++ exception. The result, and what it points to, is valid during the call only; the guard in it is
+/// yours.
 typedef void (*lh_callback)(void *user_data, const struct lh_result *result);
+
+/// One of several names that are acquired together. This struct will not grow.
+typedef struct lh_wanted {
+    /// The name of the lock.
+    const char *name;
+    /// A number of lh_kind.
+    int32_t kind;
+    /// With LH_PERMITS: how many of them; 0 is 1.
+    uint32_t permits;
+    /// With LH_PERMITS: how many there are in all.
+    uint32_t limit;
+} lh_wanted;
 
 /// Options of a client. 0 and NULL are defaults. Texts are copied, files are read when the client is opened.
 typedef struct lh_client_opts {
@@ -357,7 +437,7 @@ extern "C" {
 #endif // __cplusplus
 
 /// The version of the binary interface: that of LH_ABI_VERSION in the header that the library was built with. A program
-/// that loads the library by hand compares it with its own.
+/// that loads the library by hand compares it with its own. Whoever is linked with it need not: the loader compares sonames.
 int32_t lh_abi_version(void);
 
 /// The version of the library, such as "0.1.0". Never NULL, never to be freed.
@@ -372,10 +452,11 @@ int32_t lh_close_all(int64_t limit_ms,
                      struct lh_error *error);
 
 /// Acquires the lock `name` (1 to 1024 bytes) and blocks until it is ours: in the order of the queue, for as long as
-/// opts->wait_ms says; NULL opts wait for ever. LH_NOT_ACQUIRED when the wait limit passed or a try found it taken;
-/// LH_CANCELLED when opts->cancel was fired; LH_UNAVAILABLE or LH_DEADLINE_EXCEEDED if the queue could not be joined within
-/// the request timeout. Whoever holds the lock already waits for himself: locks are not re-entrant. Give the guard to
-/// lh_release, or to lh_guard_release and lh_guard_free.
+/// opts->wait_ms says; by default for ever. LH_NOT_ACQUIRED when the wait limit passed; LH_CANCELLED when opts->cancel was
+/// fired; LH_UNAVAILABLE or LH_DEADLINE_EXCEEDED if the queue could not be joined within the request timeout;
+/// LH_LIMIT_MISMATCH where others count its permits otherwise. Whoever holds the lock already waits for himself: locks are
+/// not re-entrant. Give the guard to lh_release, or to lh_guard_release and lh_guard_free.
+LH_MUST_USE
 int32_t lh_acquire(struct lh_client client,
                    const char *name,
                    const struct lh_acquire_opts *opts,
@@ -385,6 +466,7 @@ int32_t lh_acquire(struct lh_client client,
 /// Starts lh_acquire and returns at once; the callback receives result->guard. Cancelled by lh_op_cancel, or opts->cancel. A
 /// status other than LH_OK here means that nothing was started and the callback is never called; so with all functions
 /// whose name ends with _async. The callback may be called before this function returns. `op` may be NULL.
+LH_MUST_USE
 int32_t lh_acquire_async(struct lh_client client,
                          const char *name,
                          const struct lh_acquire_opts *opts,
@@ -393,6 +475,123 @@ int32_t lh_acquire_async(struct lh_client client,
                          void *user_data,
                          struct lh_op *op,
                          struct lh_error *error);
+
+/// Acquires the lock `name` if it is free: nobody holds it or waits for it who is in the way. Otherwise LH_NOT_ACQUIRED, and
+/// nothing is left in the queue. opts->wait_ms stays 0. The rest as lh_acquire.
+LH_MUST_USE
+int32_t lh_try_acquire(struct lh_client client,
+                       const char *name,
+                       const struct lh_acquire_opts *opts,
+                       struct lh_guard *guard,
+                       struct lh_error *error);
+
+/// Starts lh_try_acquire; the callback receives result->guard.
+LH_MUST_USE
+int32_t lh_try_acquire_async(struct lh_client client,
+                             const char *name,
+                             const struct lh_acquire_opts *opts,
+                             struct lh_loop on_loop,
+                             lh_callback callback,
+                             void *user_data,
+                             struct lh_op *op,
+                             struct lh_error *error);
+
+/// Acquires up to 32 locks at once, all or none, and blocks until they are ours. Whoever acquires several names together
+/// never waits in a circle with others who do, in whatever order they name them. One guard, with one token, stands for all:
+/// they are lost and released together. Who holds a lock and asks for another one can still wait in a circle. Statuses as
+/// lh_acquire; a name that is given twice is LH_INVALID_ARGUMENT.
+LH_MUST_USE
+int32_t lh_acquire_all(struct lh_client client,
+                       const struct lh_wanted *wanted,
+                       size_t count,
+                       const struct lh_acquire_opts *opts,
+                       struct lh_guard *guard,
+                       struct lh_error *error);
+
+/// Starts lh_acquire_all; the callback receives result->guard.
+LH_MUST_USE
+int32_t lh_acquire_all_async(struct lh_client client,
+                             const struct lh_wanted *wanted,
+                             size_t count,
+                             const struct lh_acquire_opts *opts,
+                             struct lh_loop on_loop,
+                             lh_callback callback,
+                             void *user_data,
+                             struct lh_op *op,
+                             struct lh_error *error);
+
+/// Acquires up to 32 locks if all of them are free; otherwise LH_NOT_ACQUIRED. See lh_acquire_all and lh_try_acquire.
+LH_MUST_USE
+int32_t lh_try_acquire_all(struct lh_client client,
+                           const struct lh_wanted *wanted,
+                           size_t count,
+                           const struct lh_acquire_opts *opts,
+                           struct lh_guard *guard,
+                           struct lh_error *error);
+
+/// Starts lh_try_acquire_all; the callback receives result->guard.
+LH_MUST_USE
+int32_t lh_try_acquire_all_async(struct lh_client client,
+                                 const struct lh_wanted *wanted,
+                                 size_t count,
+                                 const struct lh_acquire_opts *opts,
+                                 struct lh_loop on_loop,
+                                 lh_callback callback,
+                                 void *user_data,
+                                 struct lh_op *op,
+                                 struct lh_error *error);
+
+/// Campaigns in the election and blocks until it is won. `value` is the proclamation, which observers see while the guard
+/// leads; lh_guard_proclaim changes it. The guard is one like any other: lh_release resigns. Together with Go's Election and
+/// `etcdctl elect`. Statuses as lh_acquire.
+LH_MUST_USE
+int32_t lh_campaign(struct lh_client client,
+                    const char *election,
+                    const uint8_t *value,
+                    size_t value_len,
+                    const struct lh_acquire_opts *opts,
+                    struct lh_guard *guard,
+                    struct lh_error *error);
+
+/// Starts lh_campaign; the callback receives result->guard. The value is copied.
+LH_MUST_USE
+int32_t lh_campaign_async(struct lh_client client,
+                          const char *election,
+                          const uint8_t *value,
+                          size_t value_len,
+                          const struct lh_acquire_opts *opts,
+                          struct lh_loop on_loop,
+                          lh_callback callback,
+                          void *user_data,
+                          struct lh_op *op,
+                          struct lh_error *error);
+
+/// Leads the election if nobody leads or campaigns; otherwise LH_NOT_ACQUIRED. See lh_campaign and lh_try_acquire.
+LH_MUST_USE
+int32_t lh_try_campaign(struct lh_client client,
+                        const char *election,
+                        const uint8_t *value,
+                        size_t value_len,
+                        const struct lh_acquire_opts *opts,
+                        struct lh_guard *guard,
+                        struct lh_error *error);
+
+/// Starts lh_try_campaign; the callback receives result->guard. The value is copied.
+LH_MUST_USE
+int32_t lh_try_campaign_async(struct lh_client client,
+                              const char *election,
+                              const uint8_t *value,
+                              size_t value_len,
+                              const struct lh_acquire_opts *opts,
+                              struct lh_loop on_loop,
+                              lh_callback callback,
+                              void *user_data,
+                              struct lh_op *op,
+                              struct lh_error *error);
+
+/// Whether the calling thread is lh-callback. A callback there that waits for another callback of that thread waits for ever:
+/// what waits, as leasehold.hpp's futures do, asks this first.
+bool lh_is_callback_thread(void);
 
 /// Opens a loop, for a program that wants its callbacks on a thread of its own. Wait until lh_poll_fd is readable, then
 /// call lh_dispatch. LH_RESOURCE_EXHAUSTED if the process is out of file descriptors.
@@ -475,7 +674,14 @@ int32_t lh_client_identity(struct lh_client client,
                            size_t size,
                            size_t *needed);
 
-/// Lists everybody in the queue of the lock `name`, the holder first, foreign clients included. Free the list with
+/// Copies what the client has counted and timed, as text in the format of OpenMetrics, to `buffer` of `size` bytes. `needed`,
+/// if not NULL, receives how many it takes, the NUL included; LH_INVALID_ARGUMENT if they do not fit. Asks nobody.
+int32_t lh_client_metrics(struct lh_client client,
+                          char *buffer,
+                          size_t size,
+                          size_t *needed);
+
+/// Lists everybody in the queue of the lock `name`, in its order, foreign clients included. Free the list with
 /// lh_contenders_free.
 int32_t lh_client_queue(struct lh_client client,
                         const char *name,
@@ -520,12 +726,59 @@ int32_t lh_client_on_state(struct lh_client client,
 /// Frees what lh_client_queue brought; NULL is allowed. Only once, and not what a callback was given.
 void lh_contenders_free(struct lh_contenders *contenders);
 
+/// Proclaims `value` instead of what was proclaimed before, if the guard still leads; for guards of lh_campaign. LH_LOST:
+/// nothing was written. LH_DEADLINE_EXCEEDED or LH_UNAVAILABLE: it may have been.
+int32_t lh_guard_proclaim(struct lh_guard guard,
+                          const uint8_t *value,
+                          size_t value_len,
+                          struct lh_error *error);
+
+/// Starts lh_guard_proclaim. The value is copied.
+int32_t lh_guard_proclaim_async(struct lh_guard guard,
+                                const uint8_t *value,
+                                size_t value_len,
+                                struct lh_loop on_loop,
+                                lh_callback callback,
+                                void *user_data,
+                                struct lh_op *op,
+                                struct lh_error *error);
+
+/// Asks who leads the election; `leader` receives NULL if nobody does. Free it with lh_leader_free.
+int32_t lh_client_leader(struct lh_client client,
+                         const char *election,
+                         struct lh_leader **leader,
+                         struct lh_error *error);
+
+/// Starts lh_client_leader; the callback receives result->leader.
+int32_t lh_client_leader_async(struct lh_client client,
+                               const char *election,
+                               struct lh_loop on_loop,
+                               lh_callback callback,
+                               void *user_data,
+                               struct lh_op *op,
+                               struct lh_error *error);
+
+/// Observes the election: the callback receives result->leader at once and at every change of the leader or of what it
+/// proclaims, NULL where nobody leads; and once with is_last when the client is gone or lh_op_cancel was called
+/// (LH_CANCELLED).
+int32_t lh_client_observe(struct lh_client client,
+                          const char *election,
+                          struct lh_loop on_loop,
+                          lh_callback callback,
+                          void *user_data,
+                          struct lh_op *op,
+                          struct lh_error *error);
+
+/// Frees what lh_client_leader brought; NULL is allowed. Only once, and not what a callback was given.
+void lh_leader_free(struct lh_leader *leader);
+
 /// The fencing token: greater than that of every earlier owner of the same name. Send it along with every write that the
 /// lock protects, and let the receiver refuse a smaller one than it has seen.
 int32_t lh_guard_token(struct lh_guard guard,
                        int64_t *token);
 
-/// Tells holds apart that share a token; always 0 for this kind of lock. Owners compare the pair of token and sequence.
+/// Tells holds apart that share a token: with local_first, owners of one place in the queue; otherwise always 0. Owners
+/// compare the pair of token and sequence.
 int32_t lh_guard_sequence(struct lh_guard guard, uint64_t *sequence);
 
 /// Whether the lock is certainly still held. Asks nobody: it compares the lease's deadline with the clock, so it is right
@@ -551,6 +804,12 @@ int32_t lh_guard_key(struct lh_guard guard,
                      char *buffer,
                      size_t size,
                      size_t *needed);
+
+/// Counts the keys of the hold: one for each name of lh_acquire_all, otherwise 1.
+int32_t lh_guard_key_count(struct lh_guard guard, size_t *count);
+
+/// Copies one of the keys of lh_acquire_all, in the order of the names, from 0; see lh_guard_key.
+int32_t lh_guard_key_at(struct lh_guard guard, size_t index, char *buffer, size_t size, size_t *needed);
 
 /// Copies the id of the lease that keeps the key alive, in lower-case hexadecimal as etcd's own tools print it; see
 /// lh_guard_name. 17 bytes are enough.

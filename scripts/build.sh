@@ -3,7 +3,8 @@
 # language from that.
 #
 #   scripts/build.sh                     libraries and programs
-#   scripts/build.sh --tests FILE        the tests of the workspace, too; FILE lists them for scripts/cargo_tests.py
+#   scripts/build.sh --tests FILE        the tests of the workspace and the simulation, too; FILE lists the tests for
+#                                        scripts/cargo_tests.py
 #   scripts/build.sh --optimised-java …  with the library for Java that users get, instead of the one of the dev profile
 #
 # One set of features for all: a part of the workspace alone would get other ones, and everything below it be built again.
@@ -27,5 +28,8 @@ while [ $# -gt 0 ]; do
 done
 
 cargo build --quiet --workspace --bins --lib
-if [ -n "$programs" ]; then scripts/cargo_tests.py --build "$programs"; fi
+if [ -n "$programs" ]; then
+  scripts/cargo_tests.py --build "$programs"
+  tests/sim/play --build
+fi
 scripts/bindings.sh $java

@@ -40,6 +40,11 @@ flock 9
 
 # The modules look in the usual place, where cargo need not have been told to build.
 options+=(-Dleasehold.native.built="$(realpath "$target")/java")
+# What it is built for, as io.leasehold.NativeLoader calls it.
+case $(uname -s) in Darwin) system=macos ;; *) system=$(uname -s | tr '[:upper:]' '[:lower:]') ;; esac
+case $(uname -m) in arm64) processor=aarch64 ;; amd64) processor=x86_64 ;; *) processor=$(uname -m) ;; esac
+if [ "$system" = linux ] && (ldd --version 2>&1 || true) | grep -qi musl; then processor=$processor-musl; fi
+options+=(-Dleasehold.native.platform="$system-$processor")
 if [ "$library" = dist ]; then cargo build --quiet --profile dist -p leasehold-java; fi
 if [ "$library" != none ]; then
   mkdir -p "$target/java/$library"

@@ -71,8 +71,32 @@ get_all() {
   [ ${#packages[@]} = 0 ] || apt_install "${packages[@]}" || true
 }
 
+# Whether a directory can be written to, or made.
+may_write() {
+  local place=$1
+  while [ ! -e "$place" ]; do place=$(dirname "$place"); done
+  [ -d "$place" ] && [ -w "$place" ]
+}
+
+# What was built knows where the checkout stood, and cargo does not notice that it was moved: tells it.
+tell_of_move() {
+  local note=$1/checkout moved
+  if [ -e "$1/debug" ] && [ "$(cat "$note" 2>/dev/null)" != "$PWD" ]; then
+    # Of somebody else's sources nobody may change the time.
+    mapfile -t moved < <(grep -rlF 'env!("CARGO_MANIFEST_DIR")' --include='*.rs' core tests tools 2>/dev/null)
+    [ ${#moved[@]} = 0 ] || touch "${moved[@]}" 2>/dev/null || return 0
+  fi
+  mkdir -p "$1" && echo "$PWD" >"$note"
+}
+
 set_up() {
-  local target=$1 required optional missing thing line
+  local target=$1 required optional missing thing line built
+  built=$(scripts/target)
+  if ! may_write "$built"; then
+    echo "setup: $built, where cargo builds, cannot be written to: take a checkout of your own, or name a directory of yours in CARGO_TARGET_DIR" >&2
+    return 1
+  fi
+  tell_of_move "$built"
   required=$(things_of "$target" required)
   optional=$(things_of "$target" optional)
   # What the demo can do without are whole languages, which nobody wants to be given unasked.

@@ -3,14 +3,14 @@
 docs/guarantees.md says to users what is tested when.
 """
 
-import os
+import subprocess
 import sys
 from dataclasses import dataclass, field
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
 # One absolute place, wherever a stage is started from.
-TARGET = Path(os.environ.get("CARGO_TARGET_DIR") or ROOT / "target").absolute()
+TARGET = Path(subprocess.run([ROOT / "scripts/target"], capture_output=True, text=True, check=True).stdout.strip())
 LOGS = TARGET / "test-logs"
 # The test programs that the first stage has built.
 PROGRAMS = LOGS / "programs.json"
@@ -19,7 +19,7 @@ PROGRAMS = LOGS / "programs.json"
 SUREFIRE = [("bindings-java", "*/"), ("bindings-java", "*/*/"), ("tests/samples", "*/")]
 
 # What only one stage may use at a time. Cargo locks what it builds in, and whoever comes second would wait there in silence.
-CARGO, SIM = "what cargo builds", "what cargo builds for simulations"
+CARGO = "what cargo builds"
 # Built again, and so replaced, by the tests of these languages: nobody else may run it then.
 C, NODE, PYTHON, JAVA = "the C library", "the Node package", "the Python package", "the Java modules"
 
@@ -58,7 +58,7 @@ def stages(is_full: bool) -> list[Stage]:
     pytest_report = LOGS / "python.xml"
     # Nobody tests the speed here: the library that the build has made for all is good enough, but for a night.
     java_library = [] if is_full else ["--dev-library"]
-    sim = ["cargo", "run", "--profile", "sim", "-p", "leasehold-sim", "--"]
+    sim = ["tests/sim/play", "--built"]
     return [
         Stage("scripts", [*unittests, "scripts/test_scripts.py"], is_tests=True),
         Stage("scripts-setup", [*unittests, "scripts/test_setup.py"], is_tests=True),
@@ -97,16 +97,17 @@ def stages(is_full: bool) -> list[Stage]:
             needs=["build", "servers"],
         ),
         Stage("examples", ["scripts/cargo_tests.py", "--doc"], is_tests=True, needs=["build"], alone=[CARGO]),
-        # The locks and queues of the bridge under a scheduler that tries the orders of threads; a build of its own.
+        # The locks and queues of the bridge under a scheduler that tries the orders of threads: a bridge of its own, on what the
+        # whole workspace stands on.
         Stage(
             "model",
-            ["scripts/cargo_tests.py", "--", "-p", "leasehold-bridge", "--features", "testing,model", "--test", "model"],
+            ["scripts/cargo_tests.py", "--", "--workspace", "--features", "leasehold-bridge/testing,leasehold-bridge/model", "--test", "model"],
             is_tests=True,
             alone=[CARGO],
         ),
-        # Optimised builds of their own: seeds and states by the thousand, and faults planted in a copy.
-        Stage("simulation", [*sim, "--seeds", size(4_000, 200_000)], alone=[SIM]),
-        Stage("search", [*sim, "--search", size(120_000, 1_000_000)], alone=[SIM]),
+        # Seeds and states by the thousand, and faults planted in a copy.
+        Stage("simulation", [*sim, "--seeds", size(4_000, 200_000)], needs=["build"]),
+        Stage("search", [*sim, "--search", size(120_000, 1_000_000)], needs=["build"]),
         Stage("teeth", ["tests/sim/teeth.py", *([] if is_full else ["--quick"])]),
         # With their documentation, whose warnings fail it.
         Stage(

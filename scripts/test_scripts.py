@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -255,3 +256,45 @@ class ChoosesStages(unittest.TestCase):
                 self.assertLessEqual(set(stage.needs), set(names), stage.name)
                 self.assertNotIn(stage.name, names)
                 names.append(stage.name)
+
+
+class SharesWhatIsBuilt(unittest.TestCase):
+    """Whatever is built in cargo's dev profile stands on the same crates of others: with other features, or with other settings of
+    a profile for a single one of them, all that stands on that one is built once more, for minutes."""
+
+    def test_all_that_is_built_stands_on_the_same(self):
+        model = next(stage.command for stage in stages.stages(False) if stage.name == "model")
+        demo = re.findall(r"-p (leasehold-\w[\w-]*)", self.text("scripts/demo.sh"))
+        commands = {
+            "tests": ["test", "--no-run", *cargo_tests.WORKSPACE],
+            "model": ["test", "--no-run", *model[model.index("--") + 1 :]],
+            "demo": ["build", *(word for package in demo for word in ("-p", package))],
+            "simulation": self.only(r"^ *cargo (build .*)$", "tests/sim/play").split(),
+            "generator": self.only(r"^\t@cargo (build --quiet --workspace .*)$", "Makefile").split(),
+            "c": re.findall(r'"([^"]+)"', "\"build\", " + self.only(r"call\(\*cargo, (.*--features.*), cwd", "ffi-c/tests/test_c.py")),
+        }
+        usual = self.crates(self.only(r"^cargo (build .*)$", "scripts/build.sh").split())
+        for name, command in commands.items():
+            for crate, built in self.crates(command).items():
+                with self.subTest(f"{name}: {crate}"):
+                    self.assertLessEqual(built, usual.get(crate, built))
+
+    def text(self, path):
+        return (stages.ROOT / path).read_text()
+
+    def only(self, pattern, path):
+        (found,) = re.findall(pattern, self.text(path), re.MULTILINE)
+        return found
+
+    def crates(self, command):
+        """How the crates of others would be built: features and settings. Cargo tells only those who ask for what may change."""
+        command = ["cargo", *command, "--offline", "--unit-graph", "-Z", "unstable-options"]
+        environment = {**os.environ, "RUSTC_BOOTSTRAP": "1"}
+        told = subprocess.run(command, cwd=stages.ROOT, env=environment, capture_output=True, text=True, check=True).stdout
+        found = {}
+        for unit in json.loads(told)["units"]:
+            if unit["pkg_id"].startswith("registry"):
+                settings = {name: value for name, value in unit["profile"].items() if name != "name"}
+                crate = (unit["pkg_id"].split("#")[1], unit["target"]["name"], unit["mode"])
+                found.setdefault(crate, set()).add(json.dumps([unit["features"], settings, unit["platform"]]))
+        return found

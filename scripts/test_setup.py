@@ -136,6 +136,24 @@ class SetUp(unittest.TestCase):
         self.assertIn("sudo asks for a password", said)
         self.assertEqual(machine.apt_was_told(), [])
 
+    def test_where_nothing_can_be_built_that_is_said_first(self) -> None:
+        machine = Machine(self, CORE, APT).without("protoc")
+        code, said = machine.set_up("sim", CARGO_TARGET_DIR="/dev/null/target")
+        self.assertEqual((code, len(said.splitlines()), machine.apt_was_told()), (1, 1, []), said)
+        self.assertIn("/dev/null/target, where cargo builds, cannot be written to", said)
+
+    def test_cargo_is_told_of_a_checkout_that_was_moved(self) -> None:
+        machine = Machine(self, CORE, APT)
+        source, target = machine.root / "tests/docs/build.rs", machine.root / "target"
+        source.parent.mkdir(parents=True)
+        source.write_text('let root = env!("CARGO_MANIFEST_DIR");')
+        (target / "debug").mkdir(parents=True)
+        (target / "checkout").write_text("/where/it/was\n")
+        for is_told in (True, False):
+            os.utime(source, (0, 0))
+            self.assertEqual(machine.set_up("sim"), (0, ""))
+            self.assertEqual(source.stat().st_mtime > 0, is_told)
+
     def test_packages_that_are_too_old_are_not_named(self) -> None:
         # Its apt has Node 18, and a JDK 21 under the name that is not tied to a number.
         machine = Machine(self, CORE, APT, user="1000")
@@ -225,19 +243,6 @@ class Demo(unittest.TestCase):
         assert log
         self.assertIn("more", (machine.root / log[1]).read_text())
         self.assertTrue(said.endswith("demo: --available rust,c,python,java --turns 3\n"), said)
-
-    def test_it_shares_what_cargo_builds_with_the_workspace(self) -> None:
-        script = (ROOT / "scripts/demo.sh").read_text()
-        packages = re.findall(r"-p (leasehold-[\w-]+)", script)
-        self.assertIn("leasehold-demo", packages)
-        tree = ["cargo", "tree", "--offline", "--edges", "normal,build", "--prefix", "none", "--format", "{p} [{f}]"]
-
-        def built(*which: str) -> set[str]:
-            text = subprocess.run([*tree, *which], cwd=ROOT, capture_output=True, text=True, check=True).stdout
-            return {line.removesuffix(" (*)") for line in text.splitlines()}
-
-        chosen = [word for package in packages for word in ("-p", package)]
-        self.assertEqual(sorted(built(*chosen) - built("--workspace")), [])
 
 
 class Progress(unittest.TestCase):

@@ -2,6 +2,9 @@
  * Packs the package as users get it: one tarball for each native module that is there, and one for the package itself, which
  * names them as optional dependencies. Prints the paths of the tarballs. Arguments: where to put them, and the native
  * modules, each named `leasehold.<platform>.node`.
+ *
+ * `--release URL` before them packs for a registry: with the page of the project in each manifest, and only if there is a module
+ * for every platform, because the package names for good those that were there when it was packed.
  */
 
 const { execFileSync } = require('node:child_process')
@@ -14,10 +17,22 @@ const platforms = require('./platforms.json')
 const NOTICES = ['LICENSE', 'THIRD-PARTY-NOTICES.txt']
 const home = join(__dirname, '..')
 const { devDependencies: _, private: __, scripts: ___, ...manifest } = require('../package.json')
-const [place, ...modules] = process.argv.slice(2).map((path) => resolve(path))
-if (place === undefined || modules.length === 0) {
-  console.error('usage: pack.js DIRECTORY leasehold.<platform>.node...')
+const isRelease = process.argv[2] === '--release'
+const page = isRelease ? process.argv[3] : undefined
+const [place, ...modules] = process.argv.slice(isRelease ? 4 : 2).map((path) => resolve(path))
+if (place === undefined || modules.length === 0 || (isRelease && !URL.canParse(page))) {
+  console.error('usage: pack.js [--release URL] DIRECTORY leasehold.<platform>.node...')
   process.exit(2)
+}
+if (isRelease) {
+  const missing = Object.keys(platforms).filter((platform) => !modules.some((path) => platformOf(path) === platform))
+  if (missing.length > 0) {
+    console.error(`pack.js: a release has a native module for every platform; missing are ${missing.join(', ')}`)
+    process.exit(1)
+  }
+  manifest.repository = { type: 'git', url: `git+${page}.git` }
+  manifest.bugs = `${page}/issues`
+  manifest.homepage = `${page}#readme`
 }
 
 const work = mkdtempSync(join(tmpdir(), 'leasehold-pack-'))
@@ -25,7 +40,7 @@ try {
   mkdirSync(place, { recursive: true })
   manifest.optionalDependencies = {}
   for (const path of modules) {
-    const platform = /^leasehold\.(.*)\.node$/.exec(basename(path))?.[1]
+    const platform = platformOf(path)
     if (platforms[platform] === undefined) throw new Error(`${path}: known platforms are ${Object.keys(platforms)}`)
     pack(platform, () => module(platform, path))
     manifest.optionalDependencies[`@leasehold/${platform}`] = manifest.version
@@ -35,10 +50,15 @@ try {
   rmSync(work, { recursive: true })
 }
 
+/** The platform that the name of a native module says. */
+function platformOf(path) {
+  return /^leasehold\.(.*)\.node$/.exec(basename(path))?.[1]
+}
+
 /** One native module. */
 function module(platform, path) {
   const file = basename(path)
-  const { name, version, license, engines } = manifest
+  const { name, version, license, engines, repository, bugs, homepage, publishConfig } = manifest
   copyFileSync(path, file)
   if (platform.startsWith('linux')) execFileSync('strip', ['--strip-debug', file])
   return {
@@ -46,7 +66,11 @@ function module(platform, path) {
     version,
     description: `The native module of ${name} for ${platform}`,
     license,
+    repository,
+    bugs,
+    homepage,
     engines,
+    publishConfig,
     ...platforms[platform],
     main: file,
     files: [file],

@@ -1,32 +1,42 @@
 /** A client: one etcd cluster, the connections to it, and the sessions of its locks. */
 
-import { EventEmitter } from 'node:events'
+import type { EventEmitter } from 'node:events'
+import { isKeptOut, type Names, toWanted } from './claims'
+import { Election } from './election'
+import { Emitter } from './emitter'
 import { fromThrown, hasCode, invalidArgument, type LostReason, toError } from './errors'
-import { whenListened } from './events'
 import { Guard } from './guard'
+import { Lock } from './lock'
 import { listenByDefault } from './log'
-import type { ClientHandle, QueueEntry } from './module'
+import { type Metrics, toMetrics } from './metrics'
+import type { ClientHandle, QueueEntry, Wanted } from './module'
 import { native } from './native'
 import { brought, operations } from './operations'
 import {
   type AcquireOptions,
+  acquiring,
   type CallOptions,
   type ClientOptions,
   checkAcquire,
   checkCall,
+  checkScope,
   checkText,
   checkTry,
-  milliseconds,
   openOptions,
+  type ScopeOptions,
   type TryOptions,
 } from './options'
-import { inside, isInside } from './scopes'
+import { inside, scopesAround } from './scopes'
+import { closeOn } from './signals'
 
 /**
  * How a client's session feels. `ok`: renewed in time. `suspect`: a renewal is overdue; locks are still held, and there is
  * time left to stop in good order. `lost`: its guards are lost for this reason; the next acquire starts another session.
  */
 export type SessionState = { state: 'ok' | 'suspect'; reason?: never } | { state: 'lost'; reason: LostReason }
+
+/** What is run under a lock. */
+type Work<T> = (guard: Guard) => T | PromiseLike<T>
 
 /** The events of a {@link Client}. There is no `error` event: what fails, rejects. */
 export interface ClientEvents {
@@ -48,10 +58,18 @@ export interface Contender {
   host?: string
   /** Its process there. */
   pid?: number
-  /** Since when it waits or holds, in UTC (RFC 3339). */
-  since?: string
+  /** Since when it waits or holds, by its own clock. */
+  since?: Date
   /** The version of leasehold that it uses. */
   version?: string
+  /** Whether it holds; otherwise it waits for somebody ahead of it. */
+  holder: boolean
+  /** Whether it claims a share of the lock, and not all of it. */
+  shared: boolean
+  /** How many permits it claims, where it claims permits … */
+  permits?: number
+  /** … and of how many. */
+  of?: number
   /** Whether it is no client of leasehold but, say, `etcdctl lock`. */
   foreign: boolean
 }
@@ -63,10 +81,11 @@ export interface Contender {
  * leases alive however busy the event loop is. An idle client, or a lock that is held, keeps no process alive; an operation
  * that was not answered yet, such as an acquire that waits, does.
  */
-export class Client extends EventEmitter<ClientEvents> {
+export class Client extends Emitter<ClientEvents> {
   readonly #handle: ClientHandle
-  readonly #acquire: ClientHandle['acquire']
+  readonly #start: ClientHandle['acquire']
   #endStates: (() => void) | undefined
+  #endSignals: (() => void) | undefined
 
   /**
    * @param endpoints One or several of `http://host:port`, `https://host:port` or `host:port`, as a list or separated by
@@ -82,9 +101,10 @@ export class Client extends EventEmitter<ClientEvents> {
     } catch (error) {
       throw fromThrown(error)
     }
-    this.#acquire = this.#handle.acquire
+    this.#start = this.#handle.acquire
+    const { closeOnSignal = false } = options
+    if (closeOnSignal !== false) this.#endSignals = closeOn(this, closeOnSignal)
     listenByDefault()
-    whenListened(this as EventEmitter, 'state', () => this.#watch())
   }
 
   /** Who this client says it is to whoever looks at a queue. */
@@ -98,23 +118,39 @@ export class Client extends EventEmitter<ClientEvents> {
    * Give `guard.signal` to whatever works under the lock, and `guard.token` to whatever is written there.
    *
    * @throws What the callback throws. Otherwise as {@link acquire}; `ERR_LEASEHOLD_LOST` if the lock was lost before the
-   * callback ended; `ERR_LEASEHOLD_WOULD_DEADLOCK`, at once, inside another `withLock` of this client and name.
+   * callback ended; `ERR_LEASEHOLD_WOULD_DEADLOCK`, at once, inside another `withLock` that still holds this lock, by this
+   * client or another one. Work that is started inside, and that nobody inside waits for, says `detached: true`.
    */
-  async withLock<T>(name: string, callback: (guard: Guard) => T | PromiseLike<T>): Promise<T>
-  async withLock<T>(name: string, options: AcquireOptions, callback: (guard: Guard) => T | PromiseLike<T>): Promise<T>
-  async withLock<T>(
-    name: string,
-    optionsOrCallback: AcquireOptions | ((guard: Guard) => T | PromiseLike<T>),
-    maybeCallback?: (guard: Guard) => T | PromiseLike<T>,
-  ): Promise<T> {
+  async withLock<T>(name: string, callback: Work<T>): Promise<T>
+  async withLock<T>(name: string, options: ScopeOptions, callback: Work<T>): Promise<T>
+  async withLock<T>(name: string, optionsOrCallback: ScopeOptions | Work<T>, maybeCallback?: Work<T>): Promise<T> {
+    return await this.#scope(checkText('the name of a lock', name), optionsOrCallback, maybeCallback)
+  }
+
+  /**
+   * {@link withLock} with several locks, which are acquired at once, all or none: whatever others hold or wait for, it cannot
+   * end in a deadlock. Each is a name, or `{ name, shared, permits, of }`; what the options say of that is for names alone.
+   *
+   * @throws As {@link withLock}; `ERR_LEASEHOLD_INVALID_ARGUMENT` for no names, more than 32, or one that is there twice.
+   */
+  async withLocks<T>(names: Names, callback: Work<T>): Promise<T>
+  async withLocks<T>(names: Names, options: ScopeOptions, callback: Work<T>): Promise<T>
+  async withLocks<T>(names: Names, optionsOrCallback: ScopeOptions | Work<T>, maybeCallback?: Work<T>): Promise<T> {
+    return await this.#scope(names, optionsOrCallback, maybeCallback)
+  }
+
+  async #scope<T>(names: Names, optionsOrCallback: ScopeOptions | Work<T>, maybeCallback?: Work<T>): Promise<T> {
     const [options, callback] =
       typeof optionsOrCallback === 'function' ? [{}, optionsOrCallback] : [optionsOrCallback, maybeCallback]
     if (typeof callback !== 'function') throw invalidArgument('withLock needs a function to run under the lock')
-    if (isInside(this, name)) throw toError(native.wouldDeadlock(name))
-    const guard = await this.acquire(name, options)
+    const { detached = false, ...acquire } = checkScope(options)
+    const wanted = toWanted(names, acquire)
+    const held = detached ? undefined : await this.#heldAround(wanted, acquire.signal)
+    if (held !== undefined) throw toError(native.wouldDeadlock(held))
+    const guard = await this.#acquire(wanted, acquire)
     let result: T
     try {
-      result = await inside(this, name, () => callback(guard))
+      result = await inside({ owner: this, guard, wanted, isDetached: detached }, () => callback(guard))
     } catch (error) {
       await guard.release().catch(() => {})
       throw error
@@ -132,7 +168,9 @@ export class Client extends EventEmitter<ClientEvents> {
   /**
    * Waits for the lock; first come, first served across all processes and languages.
    *
-   * Locks are not re-entrant: who holds a lock and acquires it again waits for ever.
+   * Several names are acquired at once, all or none, as {@link withLocks} says. `{ shared: true }` claims a share,
+   * `{ permits, of }` some permits of a semaphore. Locks are not re-entrant: who holds a lock and acquires it again waits for
+   * ever.
    *
    * @throws `ERR_LEASEHOLD_NOT_ACQUIRED` when `wait` has passed. `ERR_LEASEHOLD_INVALID_ARGUMENT` for a bad name or option.
    * `ERR_LEASEHOLD_UNAVAILABLE`, `ERR_LEASEHOLD_DEADLINE_EXCEEDED`, `ERR_LEASEHOLD_UNAUTHENTICATED`,
@@ -140,14 +178,16 @@ export class Client extends EventEmitter<ClientEvents> {
    * request timeout. `ERR_LEASEHOLD_CLOSED` if the client is closed. `ERR_LEASEHOLD_LOST` as `requeue` says. The signal's
    * `reason` if it aborts.
    */
-  async acquire(name: string, options: AcquireOptions = {}): Promise<Guard> {
-    const { wait, ttl, renew = true, requeue = true, signal } = checkAcquire(options)
-    checkText('the name of a lock', name)
-    // For as long as it takes, said in another way.
-    const limit = wait === Number.POSITIVE_INFINITY ? undefined : wait
+  async acquire(names: Names, options: AcquireOptions = {}): Promise<Guard> {
+    const checked = checkAcquire(options)
+    return await this.#acquire(toWanted(names, checked), checked)
+  }
+
+  async #acquire(wanted: Wanted[], options: AcquireOptions): Promise<Guard> {
+    const how = acquiring(options)
     const result = await operations().run<object>(
-      (tag) => this.#acquire(tag, name, milliseconds(limit), milliseconds(ttl), renew, requeue),
-      signal,
+      (tag) => this.#start(tag, wanted, how),
+      options.signal,
       (won) => new Guard(won).release().catch(() => {}),
     )
     return new Guard(brought(result))
@@ -158,9 +198,9 @@ export class Client extends EventEmitter<ClientEvents> {
    *
    * @throws As {@link acquire}, but for `ERR_LEASEHOLD_NOT_ACQUIRED`.
    */
-  async tryAcquire(name: string, options: TryOptions = {}): Promise<Guard | null> {
+  async tryAcquire(names: Names, options: TryOptions = {}): Promise<Guard | null> {
     try {
-      return await this.acquire(name, { ...checkTry(options), wait: 0 })
+      return await this.acquire(names, { ...checkTry(options), wait: 0 })
     } catch (error) {
       if (hasCode(error, 'NOT_ACQUIRED')) return null
       throw error
@@ -175,7 +215,32 @@ export class Client extends EventEmitter<ClientEvents> {
   async queue(name: string, options: CallOptions = {}): Promise<Contender[]> {
     const { signal } = checkCall(options)
     checkText('the name of a lock', name)
-    return brought(await operations().run<QueueEntry[]>((tag) => this.#handle.queue(tag, name), signal))
+    const entries = brought(await operations().run<QueueEntry[]>((tag) => this.#handle.queue(tag, name), signal))
+    return entries.map(toContender)
+  }
+
+  /**
+   * A lock, or several, as an object that has its options. Makes nothing yet.
+   *
+   * @throws `ERR_LEASEHOLD_INVALID_ARGUMENT` for a bad option; a bad name is reported by its operations.
+   */
+  lock(names: Names, defaults: ScopeOptions = {}): Lock {
+    toWanted(names, checkScope(defaults))
+    return new Lock(this, names, defaults)
+  }
+
+  /**
+   * The election of a name. Makes nothing yet.
+   *
+   * @throws `ERR_LEASEHOLD_INVALID_ARGUMENT` for what is no text; a bad name is reported by its operations.
+   */
+  election(name: string): Election {
+    return new Election(this.#handle, name)
+  }
+
+  /** What this client has counted and timed since it was made. Asks nobody. */
+  metrics(): Metrics {
+    return toMetrics(this.#handle.metrics())
   }
 
   /**
@@ -207,6 +272,7 @@ export class Client extends EventEmitter<ClientEvents> {
    * reject with `ERR_LEASEHOLD_CLOSED`. Closing twice is no error.
    */
   async close(): Promise<void> {
+    this.#endSignals?.()
     brought(await operations().run((tag) => this.#handle.close(tag)))
     this.#endStates?.()
   }
@@ -216,13 +282,46 @@ export class Client extends EventEmitter<ClientEvents> {
     await this.close()
   }
 
-  /** Asks the core to tell of states: once, and only if somebody wants to know. */
-  #watch(): void {
-    this.#endStates ??= operations().subscribe<SessionState>(
-      (tag) => this.#handle.onState(tag),
-      (state) => {
-        if (state !== undefined) this.emit('state', state)
-      },
-    )
+  /** The name, if there is one, that keeps out whoever asks for it inside the scopes around the code that runs now. */
+  async #heldAround(wanted: readonly Wanted[], signal: AbortSignal | undefined): Promise<string | undefined> {
+    const scopes = [...scopesAround()].filter(({ guard }) => guard.held)
+    if (scopes.length === 0) return undefined
+    for (const asked of wanted) {
+      const ours = scopes.filter(({ owner }) => owner === this).flatMap((scope) => scope.wanted)
+      const others = ours.filter(({ name }) => name === asked.name)
+      for (const { owner, guard } of scopes) {
+        // Another client, which may have another namespace, and may call the same etcd something else: so etcd is asked, where
+        // the names allow it. What keeps it from answering is the acquire's to tell.
+        const { token, keys } = guard
+        const key = keys.find((held) => held.slice(0, held.lastIndexOf('/')).endsWith(asked.name))
+        if (owner === this || key === undefined) continue
+        const contenders = await this.queue(asked.name, { signal }).catch(() => [])
+        const found = contenders.find((contender) => contender.key === key && contender.token === token)
+        if (found !== undefined) others.push(toWanted(asked.name, found)[0] as Wanted)
+      }
+      if (isKeptOut(asked, others)) return asked.name
+    }
+    return undefined
   }
+
+  protected override listened(event: keyof ClientEvents): void {
+    // Once, and only if somebody wants to know.
+    if (event === 'state') {
+      this.#endStates ??= operations().subscribe<SessionState>((tag) => this.#handle.onState(tag), teller(this.behind))
+    }
+  }
+}
+
+function toContender({ since, limit, isHolder, ...entry }: QueueEntry): Contender {
+  const contender: Contender = { ...entry, holder: isHolder }
+  // What others wrote may be anything.
+  const date = since === undefined ? undefined : new Date(since)
+  if (date !== undefined && !Number.isNaN(date.getTime())) contender.since = date
+  if (limit !== undefined) contender.of = limit
+  return contender
+}
+
+/** Apart from the client, so that one that is forgotten can be collected. */
+function teller(listeners: EventEmitter): (state: SessionState | undefined) => void {
+  return (state) => state !== undefined && listeners.emit('state', state)
 }

@@ -1,8 +1,9 @@
 /** A guard: the proof that its owner holds a lock now. */
 
-import { EventEmitter } from 'node:events'
-import { hasCode, invalidArgument, type LostReason, toError } from './errors'
-import { whenListened } from './events'
+import { types } from 'node:util'
+import { Emitter } from './emitter'
+import { hasCode, invalidArgument, type LostReason } from './errors'
+import { Loss } from './loss'
 import type { Step, Written } from './module'
 import { native } from './native'
 import { brought, operations } from './operations'
@@ -10,7 +11,10 @@ import { type CallOptions, checkCall, checkText, milliseconds } from './options'
 
 /** The events of a {@link Guard}. */
 export interface GuardEvents {
-  /** The lock was lost: stop the work that it protects. At most once, and never after a release. */
+  /**
+   * The lock was lost: stop the work that it protects. Each listener is told once, also one that is added after the loss;
+   * none is told of a release.
+   */
   lost: [reason: LostReason]
 }
 
@@ -33,24 +37,23 @@ export interface Committed {
 /**
  * A lock that is held. Whoever has the guard is the owner, whatever function or request it was acquired in.
  *
- * Release it: a guard that is forgotten stays held, and renewed, until its client is closed or the process exits.
+ * Release it: a guard that is forgotten stays held, and renewed, until its client is closed or the process exits. Node warns
+ * of each that was garbage collected, with the code `LEASEHOLD_FORGOTTEN_GUARD`.
  */
-export class Guard extends EventEmitter<GuardEvents> {
-  /** What the native module knows it by: collected with the guard. */
-  readonly #handle: object
-  #controller: AbortController | undefined
-  #isWatched = false
+export class Guard extends Emitter<GuardEvents> {
+  /** @internal What the native module knows it by: collected with the guard. */
+  protected readonly handle: object
+  #loss: Loss | undefined
 
   /** @internal */
   constructor(handle: object) {
     super()
-    this.#handle = handle
-    whenListened(this as EventEmitter, 'lost', () => this.#watch())
+    this.handle = handle
   }
 
-  /** The name of the lock, as it was asked for. */
+  /** The name of the lock, as it was asked for; of several, the first. */
   get name(): string {
-    return native.guardName(this.#handle)
+    return native.guardName(this.handle)
   }
 
   /**
@@ -60,22 +63,27 @@ export class Guard extends EventEmitter<GuardEvents> {
    * the create revision of {@link key}.
    */
   get token(): bigint {
-    return native.guardToken(this.#handle)
+    return native.guardToken(this.handle)
   }
 
   /** Tells holds apart that share a token: owners compare the pair of both. Always 0 for this kind of lock. */
   get sequence(): bigint {
-    return native.guardSequence(this.#handle)
+    return native.guardSequence(this.handle)
   }
 
   /** The key in etcd that stands for this hold, namespace included. */
   get key(): string {
-    return native.guardKey(this.#handle)
+    return native.guardKey(this.handle)
+  }
+
+  /** The keys of all its locks, in the order in which they were asked for; {@link key} is the first. */
+  get keys(): readonly string[] {
+    return native.guardKeys(this.handle)
   }
 
   /** The id of the lease in etcd that keeps the key alive, in lower-case hexadecimal as etcd's own tools print it. */
   get lease(): string {
-    return native.guardLease(this.#handle)
+    return native.guardLease(this.handle)
   }
 
   /**
@@ -83,12 +91,12 @@ export class Guard extends EventEmitter<GuardEvents> {
    * is right at the first call after the process was frozen.
    */
   get held(): boolean {
-    return native.guardHeld(this.#handle)
+    return native.guardHeld(this.handle)
   }
 
   /** For how many milliseconds the lock is certainly still held if no renewal succeeds from now on; 0 if it is lost. */
   get remaining(): number {
-    return native.guardRemaining(this.#handle)
+    return native.guardRemaining(this.handle)
   }
 
   /**
@@ -96,19 +104,15 @@ export class Guard extends EventEmitter<GuardEvents> {
    * which etcd is asked, a lease that was revoked is taken for a key that was deleted. The event `lost` tells it for certain.
    */
   get lostReason(): LostReason | undefined {
-    return (native.guardLostReason(this.#handle) as LostReason | null) ?? undefined
+    return (native.guardLostReason(this.handle) as LostReason | null) ?? undefined
   }
 
   /**
-   * Aborts when the lock is lost, with a `LostError` as its reason: give it to whatever works under the lock. Never aborts
-   * after a release.
+   * Aborts when the lock is lost, with a `LostError` as its reason: give it to whatever works under the lock. It is aborted
+   * already if it is read after the loss. Never aborts after a release.
    */
   get signal(): AbortSignal {
-    if (this.#controller === undefined) {
-      this.#controller = new AbortController()
-      this.#watch()
-    }
-    return this.#controller.signal
+    return this.#watch().signal(this.lostReason)
   }
 
   /**
@@ -120,7 +124,7 @@ export class Guard extends EventEmitter<GuardEvents> {
    * concerned, and its key is deleted in the background or ends with its lease.
    */
   async release(): Promise<void> {
-    brought(await operations().run((tag) => operations().release(tag, this.#handle)))
+    brought(await operations().run((tag) => operations().release(tag, this.handle)))
   }
 
   /**
@@ -134,7 +138,7 @@ export class Guard extends EventEmitter<GuardEvents> {
     const { signal } = checkCall(options)
     if (typeof span !== 'number' || Number.isNaN(span)) throw invalidArgument('span must be a number of milliseconds')
     brought(
-      await operations().run((tag) => native.guardExtend(tag, this.#handle, milliseconds(Math.max(span, 0))), signal),
+      await operations().run((tag) => native.guardExtend(tag, this.handle, milliseconds(Math.max(span, 0))), signal),
     )
   }
 
@@ -149,14 +153,14 @@ export class Guard extends EventEmitter<GuardEvents> {
   async put(key: string | Uint8Array, value: string | Uint8Array, options: CallOptions = {}): Promise<bigint> {
     const { signal } = checkCall(options)
     const [raw, bytes] = [toBytes('key', key), toBytes('value', value)]
-    return brought(await operations().run<bigint>((tag) => native.guardPut(tag, this.#handle, raw, bytes), signal))
+    return brought(await operations().run<bigint>((tag) => native.guardPut(tag, this.handle, raw, bytes), signal))
   }
 
   /** Deletes `key` if the lock is still held. Resolves to whether it existed. Errors as {@link put}. */
   async delete(key: string | Uint8Array, options: CallOptions = {}): Promise<boolean> {
     const { signal } = checkCall(options)
     const raw = toBytes('key', key)
-    return brought(await operations().run<boolean>((tag) => native.guardDelete(tag, this.#handle, raw), signal))
+    return brought(await operations().run<boolean>((tag) => native.guardDelete(tag, this.handle, raw), signal))
   }
 
   /**
@@ -166,7 +170,7 @@ export class Guard extends EventEmitter<GuardEvents> {
   async txn(steps: readonly TxnStep[], options: CallOptions = {}): Promise<Committed> {
     const { signal } = checkCall(options)
     const raw = steps.map(toStep)
-    return brought(await operations().run<Written>((tag) => native.guardTxn(tag, this.#handle, raw), signal))
+    return brought(await operations().run<Written>((tag) => native.guardTxn(tag, this.handle, raw), signal))
   }
 
   /** As {@link release}; a guard that was released before is left alone. For `await using`. */
@@ -178,20 +182,24 @@ export class Guard extends EventEmitter<GuardEvents> {
     }
   }
 
-  /** Asks the core to tell of the loss: once, and only if somebody wants to know, for it is not free. */
-  #watch(): void {
-    if (this.#isWatched) return
-    this.#isWatched = true
-    operations().subscribe<LostReason>(
-      (tag) => native.guardLost(tag, this.#handle),
-      (reason) => {
-        // Without one, it was released.
-        if (reason === undefined) return
-        this.#controller?.abort(toError(native.lost(this.name, reason)))
-        this.emit('lost', reason)
-      },
-    )
+  protected override listened(event: keyof GuardEvents, listener: () => void): void {
+    if (event === 'lost') this.#watch().catchUp(listener)
   }
+
+  /** Asks the core to tell of the loss: once, and only if somebody wants to know, for it is not free. */
+  #watch(): Loss {
+    if (this.#loss === undefined) {
+      this.#loss = new Loss(this.name, this.behind)
+      operations().subscribe<LostReason>((tag) => native.guardLost(tag, this.handle), teller(this.#loss))
+    }
+    return this.#loss
+  }
+}
+
+/** A function of its own, because functions made in one place keep alive what any of them needs: the guard, say. */
+function teller(loss: Loss): (reason: LostReason | undefined) => void {
+  // Without a reason, it was released.
+  return (reason) => reason !== undefined && loss.tell(reason)
 }
 
 function toStep(step: TxnStep): Step {
@@ -201,6 +209,8 @@ function toStep(step: TxnStep): Step {
   throw invalidArgument('a step of a transaction is { put, value }, { delete } or { get }')
 }
 
-function toBytes(what: string, value: unknown): Uint8Array {
-  return value instanceof Uint8Array ? value : Buffer.from(checkText(what, value))
+/** Bytes, or a text as UTF-8. */
+export function toBytes(what: string, value: unknown): Uint8Array {
+  // Of whatever realm.
+  return types.isUint8Array(value) ? value : Buffer.from(checkText(what, value))
 }

@@ -5,16 +5,19 @@
  * else that the process does.
  */
 
+export type { ClaimOptions, NameOptions, Names } from './claims'
 export {
   Client,
   type ClientEvents,
   type Contender,
   type SessionState,
 } from './client'
+export type { Election, Leader, Leadership, Observer } from './election'
 export {
   CancelledError,
   ClosedError,
   DeadlineExceededError,
+  type ErrorCode,
   ForkedError,
   InternalError,
   InvalidArgumentError,
@@ -32,5 +35,24 @@ export {
   WouldDeadlockError,
 } from './errors'
 export type { Committed, Guard, GuardEvents, TxnStep } from './guard'
+export type { Lock } from './lock'
 export { type LogLevel, type LogRecord, setLogLevel } from './log'
-export type { AcquireOptions, CallOptions, ClientOptions, TryOptions } from './options'
+export type { MetricFamily, MetricSample, Metrics } from './metrics'
+export type {
+  AcquireOptions,
+  CallOptions,
+  CampaignOptions,
+  ClientOptions,
+  LocalFirstBound,
+  ScopeOptions,
+  TryOptions,
+} from './options'
+export { currentGuard } from './scopes'
+export {
+  type LockInfo,
+  type LockManager,
+  type LockManagerSnapshot,
+  type LockOptions,
+  locks,
+  type WebLock,
+} from './web-locks'

@@ -3,6 +3,16 @@
  * `alive`, is only in builds for tests.
  */
 
+/** How a lock is acquired. Milliseconds below 0 are those of nothing said. */
+export interface Acquiring {
+  wait: number
+  ttl: number
+  renew: boolean
+  requeue: boolean
+  localFirst?: LocalFirstBound
+  linger: number
+}
+
 /** What lives in this process. */
 export interface Alive {
   /** Clients that are not freed. */
@@ -19,8 +29,16 @@ export interface Alive {
 export declare class ClientHandle {
   /** Who it says it is. */
   get identity(): string
-  /** A function that brings the handle of a guard. Milliseconds below 0 are those of nothing said. */
-  get acquire(): (tag: number, name: string, wait: number, ttl: number, renew: boolean, requeue: boolean) => number
+  /** A function that brings the handle of a guard. */
+  get acquire(): (tag: number, names: Array<Wanted>, options: Acquiring) => number
+  /** Brings the handle of a guard. */
+  campaign(tag: number, name: string, value: Uint8Array, options: Acquiring): number
+  /** Brings who leads, or nothing. */
+  leader(tag: number, name: string): number
+  /** Brings who leads, at once and at each change, until it is cancelled, and nothing at its end. */
+  observe(tag: number, name: string): number
+  /** What it has counted and timed. */
+  metrics(): Measured
   /** Brings nothing. */
   ping(tag: number): number
   /** Brings a list of contenders. */
@@ -38,7 +56,7 @@ export declare class Environment {
   /**
    * `onCompletions` is called on this environment's thread with what operations brought. Four values for each, one after
    * the other, because objects with names take longer: its tag, whether it is the last of its operation, the failure or
-   * null, and what it brought.
+   * null, and what it brought. Under the tag 0, which is no operation's, come the names of locks that were forgotten.
    */
   constructor(onCompletions: (...flat: unknown[]) => void, isWorker: boolean)
   /**
@@ -71,11 +89,50 @@ export interface Failure {
   reason?: string
 }
 
+/** Who leads an election. */
+export interface Leading {
+  key: string
+  token: bigint
+  value: Buffer
+  revision: bigint
+}
+
+/** How far callers of one client may pass a lock on among themselves; each has its default. */
+export interface LocalFirstBound {
+  turns?: number
+  time?: number
+}
+
 /** A line for the log. Levels go from 1 (error) to 5 (trace). */
 export interface LogLine {
   level: number
   target: string
   message: string
+}
+
+/** What a client has counted and timed: as values, and in the text format of OpenMetrics. */
+export interface Measured {
+  families: Array<MeasuredFamily>
+  text: string
+}
+
+/** One thing that is measured. */
+export interface MeasuredFamily {
+  name: string
+  help: string
+  unit?: string
+  samples: Array<MeasuredSample>
+}
+
+/** One value: a counter, a gauge, or a histogram with its buckets and its sum. */
+export interface MeasuredSample {
+  /** Pairs of a name and a value. */
+  labels: Array<Array<string>>
+  counter?: number
+  gauge?: number
+  /** For each upper bound, how many were at most so much. */
+  buckets?: Array<Array<number>>
+  sum?: number
 }
 
 /** The options of a client. Milliseconds below 0 are those of a default. */
@@ -104,7 +161,17 @@ export interface QueueEntry {
   pid?: number
   since?: string
   version?: string
+  shared: boolean
+  permits?: number
+  limit?: number
+  isHolder: boolean
   foreign: boolean
+}
+
+/** Who leads an election, or nobody. */
+export interface Seen {
+  leader?: Leading
+  isAfterGap: boolean
 }
 
 /** The state of a session. */
@@ -121,6 +188,14 @@ export interface Step {
   key: Uint8Array
   /** What to put there. */
   value?: Uint8Array
+}
+
+/** A name, and what is claimed of it: all, if nothing else is said. */
+export interface Wanted {
+  name: string
+  shared?: boolean
+  permits?: number
+  limit?: number
 }
 
 /** What a guarded transaction did. */
@@ -148,6 +223,9 @@ export declare function guardHeld(handle: object): boolean
 /** The key in etcd. */
 export declare function guardKey(handle: object): string
 
+/** The keys of all its names, in the order in which they were asked for. */
+export declare function guardKeys(handle: object): Array<string>
+
 /** The lease, in lower-case hexadecimal. */
 export declare function guardLease(handle: object): string
 
@@ -159,6 +237,9 @@ export declare function guardLostReason(handle: object): string | null
 
 /** The name of the lock. */
 export declare function guardName(handle: object): string
+
+/** Brings nothing. */
+export declare function guardProclaim(tag: number, handle: object, value: Uint8Array): number
 
 /** Brings the revision of the write. */
 export declare function guardPut(tag: number, handle: object, key: Uint8Array, value: Uint8Array): number
@@ -177,6 +258,9 @@ export declare function guardTxn(tag: number, handle: object, steps: Array<Step>
 
 /** The error of a guard that was lost for this reason. */
 export declare function lost(name: string, reason: string): Failure
+
+/** A value that native code made, and that is no guard. */
+export declare function testExternal(): object
 
 /** The version of this module: the package refuses another one than its own. */
 export declare function version(): string

@@ -1,8 +1,10 @@
-/** leasehold for NestJS: a client as a provider, closed with the application. */
+/** leasehold for NestJS: a client as a provider, closed with the application; its health; and methods that run under a lock. */
 
 import { ConfigurableModuleBuilder, Inject, type InjectionToken, type OnApplicationShutdown } from '@nestjs/common'
 import { Client } from './client'
 import type { ClientOptions } from './options'
+
+export { Locked, type LockedOptions, LockGuard } from './nest-locked'
 
 /** Options of {@link LeaseholdModule}: those of a `Client`, and where etcd is. */
 export interface LeaseholdModuleOptions extends ClientOptions {
@@ -30,6 +32,38 @@ export function InjectLeasehold(name?: string): PropertyDecorator & ParameterDec
   return Inject(leaseholdToken(name))
 }
 
+/** The token of {@link LeaseholdHealth}. */
+export function leaseholdHealthToken(name?: string): InjectionToken {
+  return name === undefined ? LeaseholdHealth : `leasehold:${name}:health`
+}
+
+/** What an indicator of `@nestjs/terminus` says, by its key. */
+export type LeaseholdHealthResult = Record<string, { status: 'up' } | { status: 'down'; code: string; message: string }>
+
+/**
+ * Whether etcd answers, as an indicator for `HealthCheckService` of `@nestjs/terminus`:
+ * `health.check([() => indicator.isHealthy('locks')])`.
+ */
+export class LeaseholdHealth {
+  readonly #client: Client
+
+  /** @internal */
+  constructor(client: Client) {
+    this.#client = client
+  }
+
+  /** Asks etcd for a sign of life. Never rejects. */
+  async isHealthy(key = 'leasehold'): Promise<LeaseholdHealthResult> {
+    try {
+      await this.#client.ping()
+      return { [key]: { status: 'up' } }
+    } catch (error) {
+      const { code, message } = error as Error & { code: string }
+      return { [key]: { status: 'down', code, message } }
+    }
+  }
+}
+
 const OPTIONS = Symbol('the options of LeaseholdModule')
 const NO_EXTRAS: LeaseholdModuleExtras = { name: undefined, isGlobal: false }
 
@@ -39,12 +73,18 @@ const { ConfigurableModuleClass } = new ConfigurableModuleBuilder<LeaseholdModul
   .setClassMethodName('forRoot')
   .setExtras(NO_EXTRAS, ({ providers = [], ...definition }, { name, isGlobal = false }) => {
     const client = { provide: leaseholdToken(name), inject: [OPTIONS], useFactory: open }
-    return { ...definition, global: isGlobal, providers: [...providers, client], exports: [client.provide] }
+    const health = {
+      provide: leaseholdHealthToken(name),
+      inject: [client.provide],
+      useFactory: (opened: Client) => new LeaseholdHealth(opened),
+    }
+    const exports = [client.provide, health.provide]
+    return { ...definition, global: isGlobal, providers: [...providers, client, health], exports }
   })
   .build()
 
 /**
- * Provides a client. It is closed, and releases everything, when the application shuts down: by `app.close()`, or by a
+ * Provides a client and its {@link LeaseholdHealth}. The client is closed, and releases everything, when the application shuts down: by `app.close()`, or by a
  * signal if `app.enableShutdownHooks()` was called.
  *
  * `forRoot` takes {@link LeaseholdModuleOptions} and {@link LeaseholdModuleExtras}; `forRootAsync` takes the extras, and

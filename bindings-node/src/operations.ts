@@ -16,7 +16,7 @@ class Failed {
 }
 
 /** What an operation brought or failed with. */
-type Result<T> = T | Failed
+export type Result<T> = T | Failed
 
 /** What an operation brought; throws what it failed with. Called by whoever waits for it: so the stack leads there. */
 export function brought<T>(result: Result<T>): T {
@@ -25,10 +25,18 @@ export function brought<T>(result: Result<T>): T {
 }
 
 /** Starts an operation that completes under `tag`, once or several times; returns what cancels it. */
-type Begin = (tag: number) => number
+export type Begin = (tag: number) => number
 
-/** Takes what an operation brings. */
-type Taker = (result: Result<never>) => void
+/** Takes what an operation brings; nothing follows the last. */
+type Taker = (result: Result<never>, isLast: boolean) => void
+
+/** Why it was aborted. Signals of older libraries do not say. */
+export function reasonOf(signal: AbortSignal): unknown {
+  return signal.reason ?? new DOMException('This operation was aborted', 'AbortError')
+}
+
+/** The tag under which the environment tells of guards that were forgotten, by the names of their locks. */
+const FORGOTTEN = 0
 
 class Operations {
   readonly environment: Environment
@@ -40,6 +48,7 @@ class Operations {
   readonly #free: number[] = []
 
   constructor() {
+    this.#takers[FORGOTTEN] = (name: Result<string>) => warn(brought(name))
     this.environment = new native.Environment((...flat) => this.#complete(flat), !isMainThread)
     this.release = this.environment.release
     // The environment's clients release what they hold, for as long as their `exitTimeout` allows.
@@ -73,23 +82,31 @@ class Operations {
     }
   }
 
+  /** Starts an operation that brings several values, and its end, to somebody who waits for them. Returns what ends it. */
+  stream<T>(begin: Begin, taker: (result: Result<T | undefined>, isLast: boolean) => void): () => void {
+    const operation = this.#start(begin, taker)
+    return () => this.environment.cancel(operation)
+  }
+
   async #unlessAborted<T>(
     begin: Begin,
     signal: AbortSignal,
     discard?: (value: T) => Promise<unknown>,
   ): Promise<Result<T>> {
-    signal.throwIfAborted()
-    let operation = 0
+    if (signal.aborted) throw reasonOf(signal)
+    let settle: (result: Result<T>) => void = () => {}
     const completion = new Promise<Result<T>>((resolve) => {
-      operation = this.#start(begin, resolve)
+      settle = resolve
     })
+    // First: if it throws, nobody listens yet.
+    const operation = this.#start(begin, settle)
     const cancel = () => this.environment.cancel(operation)
     signal.addEventListener('abort', cancel, { once: true })
     const result = await completion
     signal.removeEventListener('abort', cancel)
     if (!signal.aborted) return result
     if (!(result instanceof Failed)) await discard?.(result)
-    throw signal.reason
+    throw reasonOf(signal)
   }
 
   /** Starts an operation. Returns what cancels it. */
@@ -111,13 +128,23 @@ class Operations {
       const tag = flat[index] as number
       const failure = flat[index + 2] as Failure | null
       const take = this.#takers[tag]
-      if (flat[index + 1]) {
+      const isLast = flat[index + 1] as boolean
+      if (isLast) {
         this.#takers[tag] = undefined
         this.#free.push(tag)
       }
-      take?.((failure === null ? flat[index + 3] : new Failed(failure)) as Result<never>)
+      take?.((failure === null ? flat[index + 3] : new Failed(failure)) as Result<never>, isLast)
     }
   }
+}
+
+/** A guard was collected while it held this lock. */
+function warn(name: string): void {
+  process.emitWarning(
+    `the lock ${JSON.stringify(name)} was forgotten: its guard was garbage collected while it held it. It stays locked until ` +
+      'its client is closed or the process ends; release guards in `finally`, or use withLock',
+    { type: 'LeaseholdWarning', code: 'LEASEHOLD_FORGOTTEN_GUARD' },
+  )
 }
 
 let ours: Operations | undefined

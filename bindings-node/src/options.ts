@@ -1,7 +1,9 @@
 /** What a client and an acquire can be told, and how it is checked at the door. Times are in milliseconds. */
 
+import { constants } from 'node:os'
+import type { ClaimOptions, NameOptions } from './claims'
 import { invalidArgument } from './errors'
-import type { OpenOptions } from './module'
+import type { Acquiring, OpenOptions } from './module'
 
 /** Options of a `Client`. */
 export interface ClientOptions {
@@ -38,10 +40,16 @@ export interface ClientOptions {
    * is then free one TTL after the exit. Default 1,000.
    */
   exitTimeout?: number | undefined
+  /**
+   * Closes the client when the process is told to end: `true` for SIGINT and SIGTERM, or a list of signals. The process then
+   * ends by the signal, unless somebody else listens to it. Default false: a signal ends the process at once, and its locks
+   * are free one TTL later.
+   */
+  closeOnSignal?: boolean | readonly NodeJS.Signals[] | undefined
 }
 
-/** How a lock is acquired when it is taken or left at once. */
-export interface TryOptions {
+/** How a key is put into a queue, whatever for. */
+interface JoinOptions {
   /** The TTL of this hold, instead of the client's; see {@link ClientOptions.ttl}. Each TTL has a lease of its own. */
   ttl?: number | undefined
   /**
@@ -56,8 +64,8 @@ export interface TryOptions {
   signal?: AbortSignal | undefined
 }
 
-/** How a lock is acquired. */
-export interface AcquireOptions extends TryOptions {
+/** How somebody waits for his turn. */
+interface WaitOptions {
   /** How long to wait for it; 0 is a try. Default: for as long as it takes. */
   wait?: number | undefined
   /**
@@ -67,17 +75,64 @@ export interface AcquireOptions extends TryOptions {
   requeue?: boolean | undefined
 }
 
+/** How far callers of one client may pass a lock on among themselves while others wait for it. */
+export interface LocalFirstBound {
+  /** How many owners it may have one after the other, the first one included. From 1 up; default 64. */
+  turns?: number | undefined
+  /** For how many milliseconds it may be passed on after it was won: more than 0, at most 60,000; default 100. */
+  time?: number | undefined
+}
+
+/** How an acquire shares its place in the queue with others of its client. */
+interface SharingOptions {
+  /**
+   * Takes turns with those that wait for the lock in the same client and say so, too: they pass it on among themselves, first
+   * come first served, without a word to etcd; while others wait elsewhere, within this bound. Default false. For one lock
+   * that is claimed whole.
+   */
+  localFirst?: boolean | LocalFirstBound | undefined
+  /**
+   * For how many milliseconds the lock stays with this client after the release, if nobody waits for it: its next acquire
+   * needs no request then, and a try elsewhere fails meanwhile. It goes at once when somebody else queues. Default 0. For one
+   * lock that is claimed whole.
+   */
+  linger?: number | undefined
+}
+
+/** How a lock is acquired when it is taken or left at once. */
+export interface TryOptions extends JoinOptions, ClaimOptions, SharingOptions {}
+
+/** How a lock is acquired. */
+export interface AcquireOptions extends TryOptions, WaitOptions {}
+
+/** How a lock is acquired around a function. */
+export interface ScopeOptions extends AcquireOptions {
+  /**
+   * Says that this work was started inside a `withLock` which does not wait for it, so that it cannot be a deadlock if it
+   * waits for the same lock (default false).
+   */
+  detached?: boolean | undefined
+}
+
+/** How somebody stands for election. */
+export interface CampaignOptions extends JoinOptions, WaitOptions {}
+
 /** For operations that do not wait for a lock. */
 export interface CallOptions {
   /** Gives up waiting for the answer: the promise rejects with the signal's `reason`. A write may still take effect. */
   signal?: AbortSignal | undefined
 }
 
+/** For each option, what is wrong with a value, if anything is. */
 type Checks<T> = { [name in keyof Required<T>]: (name: string, value: unknown) => string | undefined }
 
 const text = expects('a text', (value) => typeof value === 'string')
 const flag = expects('true or false', (value) => typeof value === 'boolean')
 const span = expects('a number of milliseconds from 0 up', (value) => typeof value === 'number' && value >= 0)
+const whole = expects(
+  'a whole number from 0 up',
+  (value) => Number.isInteger(value) && (value as number) >= 0 && (value as number) < 2 ** 32,
+)
 // By what it can do rather than by its class: a signal may come from another realm, or from a library.
 const signal = expects(
   'an AbortSignal',
@@ -97,13 +152,36 @@ const CLIENT: Checks<ClientOptions> = {
   connectTimeout: span,
   requestTimeout: span,
   exitTimeout: span,
+  closeOnSignal: expects('true, false or a list of signals', isSignals),
 }
 const CALL: Checks<CallOptions> = { signal }
-const TRY: Checks<TryOptions> = { ttl: span, renew: flag, signal }
-const ACQUIRE: Checks<AcquireOptions> = { ...TRY, wait: span, requeue: flag }
+const JOIN: Checks<JoinOptions> = { ttl: span, renew: flag, signal }
+const WAIT: Checks<WaitOptions> = { wait: span, requeue: flag }
+const CLAIM: Checks<ClaimOptions> = { shared: flag, permits: whole, of: whole }
+const BOUND: Checks<LocalFirstBound> = { turns: whole, time: span }
+const SHARING: Checks<SharingOptions> = { localFirst: bound, linger: span }
+const TRY: Checks<TryOptions> = { ...JOIN, ...CLAIM, ...SHARING }
+const ACQUIRE: Checks<AcquireOptions> = { ...TRY, ...WAIT }
+const SCOPE: Checks<ScopeOptions> = { ...ACQUIRE, detached: flag }
+const CAMPAIGN: Checks<CampaignOptions> = { ...JOIN, ...WAIT }
+const NAME: Checks<NameOptions> = { ...CLAIM, name: text }
 
 function expects(what: string, isRight: (value: unknown) => boolean) {
   return (name: string, value: unknown) => (isRight(value) ? undefined : `${name} must be ${what}, not ${show(value)}`)
+}
+
+function isSignals(value: unknown): boolean {
+  if (typeof value === 'boolean') return true
+  // Those that no process can listen to are not among them.
+  return Array.isArray(value) && value.every((each) => each in constants.signals && !/^SIG(KILL|STOP)$/.test(each))
+}
+
+function bound(name: string, value: unknown): string | undefined {
+  if (typeof value === 'boolean') return undefined
+  if (typeof value !== 'object' || value === null)
+    return `${name} must be true, false or { turns, time }, not ${show(value)}`
+  check(BOUND, value)
+  return undefined
 }
 
 /** A value as a message shows it: what it is, not all that is in it. */
@@ -133,6 +211,32 @@ export const checkCall = (options: CallOptions): CallOptions => check(CALL, opti
 export const checkTry = (options: TryOptions): TryOptions => check(TRY, options)
 /** Checks the options of an acquire. */
 export const checkAcquire = (options: AcquireOptions): AcquireOptions => check(ACQUIRE, options)
+/** Checks the options of an acquire around a function. */
+export const checkScope = (options: ScopeOptions): ScopeOptions => check(SCOPE, options)
+
+/** Checks the options of a campaign. */
+export const checkCampaign = (options: CampaignOptions): CampaignOptions => check(CAMPAIGN, options)
+/** Checks one of several names. */
+export const checkName = (options: NameOptions): NameOptions => check(NAME, options)
+
+/** How to acquire, as the native module takes it. */
+export function acquiring(options: AcquireOptions): Acquiring {
+  const { wait, ttl, renew = true, requeue = true, localFirst = false, linger } = options
+  // For as long as it takes, said in another way.
+  const limit = wait === Number.POSITIVE_INFINITY ? undefined : wait
+  const how: Acquiring = {
+    wait: milliseconds(limit),
+    ttl: milliseconds(ttl),
+    renew,
+    requeue,
+    linger: milliseconds(linger),
+  }
+  if (localFirst !== false) {
+    const { turns, time } = localFirst === true ? {} : localFirst
+    how.localFirst = { ...(turns !== undefined && { turns }), ...(time !== undefined && { time: milliseconds(time) }) }
+  }
+  return how
+}
 
 /** Checks a name, or another text that is an argument. Its length is the core's to judge. */
 export function checkText(what: string, value: unknown): string {
@@ -157,7 +261,7 @@ export function openOptions(endpoints: unknown, options: ClientOptions): [OpenOp
   if (!list.every((endpoint) => typeof endpoint === 'string')) {
     throw invalidArgument('endpoints must be a URL or a list of URLs, such as http://127.0.0.1:2379')
   }
-  const { exitTimeout = EXIT_TIMEOUT, ...rest } = check(CLIENT, options)
+  const { exitTimeout = EXIT_TIMEOUT, closeOnSignal: _, ...rest } = check(CLIENT, options)
   const open: OpenOptions = { endpoints: list }
   for (const [name, value] of Object.entries(rest)) {
     if (value !== undefined) Object.assign(open, { [name]: typeof value === 'number' ? milliseconds(value) : value })

@@ -1,6 +1,6 @@
 /** The etcd of all tests: started before them by the harness, which ends it when this process is gone. */
 
-import { spawn } from 'node:child_process'
+import { execFileSync, spawn } from 'node:child_process'
 import { once } from 'node:events'
 import { join } from 'node:path'
 import { createInterface } from 'node:readline'
@@ -15,7 +15,7 @@ declare module 'vitest' {
 }
 
 /** Where cargo builds. */
-export const target = process.env['CARGO_TARGET_DIR'] ?? join(import.meta.dirname, '../../target')
+export const target = execFileSync(join(import.meta.dirname, '../../scripts/target'), { encoding: 'utf8' }).trim()
 
 export default async function setup(project: TestProject) {
   const harness = spawn(`${target}/debug/leasehold-etcd`, [], { stdio: ['pipe', 'pipe', 'inherit'] })

@@ -8,7 +8,7 @@ import { readFileSync } from 'node:fs'
 import { join } from 'node:path'
 
 const ROOT = join(import.meta.dirname, '../..')
-const PAGES = ['README.md', 'bindings-node/README.md', 'docs/node.md']
+const PAGES = ['README.md', 'bindings-node/README.md', 'docs/node.md', 'docs/migrating-node.md']
 const ADDRESS = 'http://127.0.0.1:2379'
 
 /** An example, at its line of its page. */

@@ -3,19 +3,18 @@
  * the pages, run against what was installed.
  */
 
-import { execFile, spawn } from 'node:child_process'
+import { spawn } from 'node:child_process'
 import { once } from 'node:events'
-import { mkdir, mkdtemp, readFile, rm, symlink, writeFile } from 'node:fs/promises'
+import { copyFile, mkdir, mkdtemp, readFile, rm, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { dirname, join } from 'node:path'
-import { promisify } from 'node:util'
 import { afterAll, beforeAll, describe, expect, inject, test } from 'vitest'
 import { Port } from '../src/ports'
 import { at, examples } from './examples'
+import { execute, install, pack, platform } from './installed'
 import { startRedis } from './redis'
 import { endpoint, keys, until } from './support'
 
-const execute = promisify(execFile)
 const here = import.meta.dirname
 const bin = join(here, 'node_modules/.bin')
 const tsc = join(here, '../node_modules/.bin/tsc')
@@ -23,6 +22,12 @@ const NODES = {
   'Node of this machine': process.execPath,
   'Node 22': join(here, 'node_modules/node22/bin/node'),
   'Node 24': join(here, 'node_modules/node24/bin/node'),
+}
+
+/** What else runs packages of npm, and how it is told to. */
+const OTHERS = {
+  Bun: ['bun/bin/bun', 'run'],
+  Deno: ['deno/deno', 'run', '--allow-all', '--node-modules-dir=manual'],
 }
 
 /** Where the tarballs are, where they are installed with nothing else, and where beside what the recipes use. */
@@ -33,10 +38,7 @@ const beside = join(here, '.installed')
 
 beforeAll(async () => {
   work = await mkdtemp(join(tmpdir(), 'leasehold-install-'))
-  const platform = require('../scripts/platform').platform()
-  const modules = [join(here, `../leasehold.${platform}.node`)]
-  const { stdout } = await execute(process.execPath, [join(here, '../scripts/pack.js'), work, ...modules])
-  tarballs = stdout.trim().split('\n')
+  tarballs = await pack(work)
   empty = join(work, 'empty')
   await Promise.all([install(empty, tarballs), rm(beside, { recursive: true, force: true })])
   await install(beside, tarballs)
@@ -46,15 +48,6 @@ afterAll(async () => {
   await rm(work, { recursive: true, force: true })
   await rm(beside, { recursive: true, force: true })
 })
-
-async function install(directory: string, packages: string[]): Promise<void> {
-  await mkdir(directory, { recursive: true })
-  await writeFile(join(directory, 'package.json'), '{}\n')
-  // Without a registry: all that it needs is in the tarballs.
-  await execute('npm', ['install', '--offline', '--no-audit', '--no-fund', '--loglevel=error', ...packages], {
-    cwd: directory,
-  })
-}
 
 /** Writes a program into a directory and runs it to its end. */
 async function play(directory: string, file: string, code: string, node = process.execPath): Promise<string> {
@@ -107,6 +100,32 @@ describe('an empty directory', () => {
     })
   }
 
+  for (const [runtime, words] of Object.entries(OTHERS)) {
+    test(`${runtime}: acquire, wait, loss, exit`, async () => {
+      const lock = `/install/${runtime}`
+      const code = `import { Client } from 'leasehold'
+        const client = new Client('${endpoint}', { ttl: 60_000 })
+        const guard = await client.acquire('${lock}')
+        const waiting = client.acquire('${lock}')
+        const lost = new Promise((resolve) => guard.on('lost', resolve))
+        while ((await client.queue('${lock}')).length < 2) {}
+        // Who only listens keeps no process alive.
+        const alive = setInterval(() => {}, 1_000)
+        await client.forceRelease('${lock}', guard.token)
+        console.log(await lost, guard.signal.aborted, (await waiting).held, await client.tryAcquire('${lock}'))
+        clearInterval(alive)
+        await client.acquire('${lock}', { signal: AbortSignal.timeout(100) }).catch(({ name }) => console.log(name))`
+      await writeFile(join(empty, `${runtime}.mjs`), code)
+      const [program = '', ...given] = words
+      const { stdout } = await execute(join(here, 'node_modules', program), [...given, `${runtime}.mjs`], {
+        cwd: empty,
+      })
+      expect(stdout).toBe('KEY_DELETED true true null\nTimeoutError\n')
+      // It held the lock when it fell off its end.
+      expect(await keys(lock)).toEqual([])
+    })
+  }
+
   test('await using: Node 24', async () => {
     const code = `import { Client } from 'leasehold'
       await using client = new Client('${endpoint}')
@@ -156,20 +175,55 @@ describe('an empty directory', () => {
     }
   })
 
-  test('without the native module it says what it tried', async () => {
+  test('a release has a module for every platform, and says where the project is', async () => {
+    const modules = join(work, 'modules')
+    await mkdir(modules)
+    const platforms = Object.keys(JSON.parse(await readFile(join(here, '../scripts/platforms.json'), 'utf8')))
+    const paths = platforms.map((each) => join(modules, `leasehold.${each}.node`))
+    // Any program does: nobody loads it.
+    for (const path of paths) await copyFile('/bin/true', path)
+    const release = (...given: string[]) =>
+      execute(process.execPath, [join(here, '../scripts/pack.js'), '--release', ...given]).then(
+        ({ stdout }) => stdout.trim().split('\n'),
+        ({ code, stderr }) => `${code} ${stderr}`,
+      )
+    const [page, place] = ['https://example.invalid/leasehold', join(work, 'release')]
+    expect(await release(page, place, ...paths.slice(1))).toMatch(new RegExp(`^1 .*missing are ${platforms[0]}`))
+    expect(await release(place, ...paths)).toMatch(/^2 usage/)
+    const packed = await release(page, place, ...paths)
+    expect(packed).toHaveLength(platforms.length + 1)
+    for (const tarball of packed) {
+      const { stdout } = await execute('tar', ['-xzOf', tarball, 'package/package.json'])
+      expect(JSON.parse(stdout)).toMatchObject({
+        repository: { type: 'git', url: `git+${page}.git` },
+        bugs: `${page}/issues`,
+        homepage: `${page}#readme`,
+        publishConfig: { access: 'public', provenance: true },
+      })
+    }
+  }, 300_000)
+
+  test('without the native module it says what it tried, and what to do', async () => {
     const lonely = join(work, 'lonely')
-    await mkdir(join(lonely, 'node_modules'), { recursive: true })
-    await execute('tar', ['-xzf', tarballs.find((path) => !path.includes('linux')) ?? '', '-C', lonely])
-    await symlink('../package', join(lonely, 'node_modules/leasehold'))
-    const run = (env: NodeJS.ProcessEnv) =>
+    const [main = ''] = tarballs.filter((path) => !path.includes('linux'))
+    await install(lonely, [main], '--omit=optional')
+    const load = (env: NodeJS.ProcessEnv = {}) =>
       execute(process.execPath, ['-e', "require('leasehold')"], { cwd: lonely, env: { ...process.env, ...env } }).then(
         () => '',
         (error) => error.stderr as string,
       )
-    expect(await run({})).toMatch(
-      /found no native module for linux on [\s\S]*\.node: [\s\S]*@leasehold\/linux[\s\S]*-musl[\s\S]*optional/,
+    expect(await load()).toMatch(
+      /found no native module for linux on [\s\S]*@leasehold\/linux[\s\S]*-musl[\s\S]*none is installed[\s\S]*--include=optional/,
     )
-    expect(await run({ LEASEHOLD_NATIVE: '/nowhere.node' })).toContain('/nowhere.node: ')
+    expect(await load({ LEASEHOLD_NATIVE: '/nowhere.node' })).toContain('/nowhere.node: ')
+
+    // As an image has it that copies node_modules from a stage of another kind.
+    const other = platform === 'linux-arm64-musl' ? 'linux-x64-gnu' : 'linux-arm64-musl'
+    const foreign = join(lonely, 'node_modules/@leasehold', other)
+    await mkdir(foreign, { recursive: true })
+    await writeFile(join(foreign, 'package.json'), JSON.stringify({ name: `@leasehold/${other}`, main: 'a.node' }))
+    await writeFile(join(foreign, 'a.node'), 'of another platform')
+    expect(await load()).toMatch(new RegExp(`node_modules has the one for ${other}[\\s\\S]*npm ci`))
   })
 })
 

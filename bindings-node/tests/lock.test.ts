@@ -136,34 +136,6 @@ describe('guard', () => {
     expect(await keys(key)).toEqual([])
   })
 
-  test('a loss is an event, a signal and an error, each once', async () => {
-    const [client, lock] = [open(), name()]
-    const guard = await client.acquire(lock)
-    const reasons: string[] = []
-    guard.on('lost', (reason) => reasons.push(reason))
-    const { signal } = guard
-    await open().forceRelease(lock, guard.token)
-    await until(() => signal.aborted, 'the signal aborts')
-    expect(signal.reason).toBeInstanceOf(LostError)
-    expect(signal.reason).toMatchObject({ code: 'ERR_LEASEHOLD_LOST', reason: 'KEY_DELETED' })
-    expect(guard.lostReason).toBe('KEY_DELETED')
-    expect(reasons).toEqual(['KEY_DELETED'])
-    expect(await failure(guard.release())).toMatchObject({ code: 'ERR_LEASEHOLD_LOST', reason: 'KEY_DELETED' })
-    // Who asks late is told, too.
-    const [late] = await once(await lose(client), 'lost')
-    expect(late).toBe('KEY_DELETED')
-  })
-
-  test('a release is no loss', async () => {
-    const guard = await open().acquire(name())
-    const { signal } = guard
-    guard.on('lost', () => expect.unreachable())
-    await guard.release()
-    await open().ping()
-    expect(signal.aborted).toBe(false)
-    expect(guard.lostReason).toBeUndefined()
-  })
-
   test('a closed client loses its guards and ends its waiters', async () => {
     const [client, lock] = [open(), name()]
     const guard = await client.acquire(lock)
@@ -176,32 +148,7 @@ describe('guard', () => {
     expect(await code(client.acquire(lock))).toBe('CLOSED')
     expect(await keys(lock)).toEqual([])
   })
-
-  test('what a listener throws is its own business', async () => {
-    const [client, lock] = [open(), name()]
-    const [guard, other] = [await client.acquire(lock), await client.acquire(`${lock}2`)]
-    const thrown: unknown[] = []
-    const original = process.listeners('uncaughtException')
-    process.removeAllListeners('uncaughtException')
-    process.on('uncaughtException', (error) => thrown.push(error))
-    guard.on('lost', () => {
-      throw new Error('mine')
-    })
-    await client.forceRelease(lock, guard.token)
-    await until(() => thrown.length === 1, 'it is thrown')
-    process.removeAllListeners('uncaughtException')
-    for (const listener of original) process.on('uncaughtException', listener)
-    await other.release()
-  })
 })
-
-/** A guard that was lost without anybody listening. */
-async function lose(client: Client) {
-  const guard = await client.acquire(name())
-  await client.forceRelease(guard.name, guard.token)
-  await until(() => !guard.held, 'it is lost')
-  return guard
-}
 
 describe('withLock', () => {
   test('brings the value, and releases', async () => {
@@ -264,6 +211,10 @@ describe('withLock', () => {
         expect(await code(client.withLock(lock, () => {}))).toBe('WOULD_DEADLOCK')
       })
     })
+  })
+
+  test('what is no deadlock is served', async () => {
+    const [client, lock] = [open(), name()]
     // Side by side is no nesting, and neither is after it.
     await Promise.all([1, 2, 3].map(() => client.withLock(lock, () => {})))
     let end = () => {}
@@ -277,6 +228,48 @@ describe('withLock', () => {
     })
     end()
     expect(await after).toBe(1)
+
+    // Released, or lost, inside the callback.
+    const released = await client.withLock(lock, async (guard) => {
+      await guard.release()
+      return await client.withLock(lock, () => 2)
+    })
+    expect(released).toBe(2)
+    const lost = client.withLock(lock, async (guard) => {
+      await client.forceRelease(lock, guard.token)
+      await until(() => !guard.held, 'it is lost')
+      expect(await client.withLock(lock, () => 3)).toBe(3)
+    })
+    expect(await code(lost)).toBe('LOST')
+  })
+
+  test('work that the callback starts and does not wait for says that it is detached', async () => {
+    const [client, lock] = [open(), name()]
+    let background: Promise<number> | undefined
+    await client.withLock(lock, async () => {
+      background = client.withLock(lock, { detached: true }, () => 7)
+      await until(async () => (await client.queue(lock)).length === 2, 'it queues')
+    })
+    expect(await background).toBe(7)
+    // Inside itself, it is a deadlock again.
+    const inner = client.withLock(lock, { detached: true }, () => client.withLock(lock, () => {}))
+    expect(await code(inner)).toBe('WOULD_DEADLOCK')
+  })
+
+  test('two clients of one etcd are seen', async () => {
+    const [lock, other] = [name(), open()]
+    await open().withLock(lock, async () => {
+      expect(await code(other.withLock(lock, () => {}))).toBe('WOULD_DEADLOCK')
+      expect(await code(open({ namespace: '/node' }).withLock(lock.slice('/node'.length), () => {}))).toBe(
+        'WOULD_DEADLOCK',
+      )
+      // The same name in another namespace, or in another etcd, is another lock.
+      expect(await open({ namespace: '/elsewhere' }).withLock(lock, () => 1)).toBe(1)
+      const memory = new Client('memory://elsewhere')
+      expect(await memory.withLock(lock, () => 2)).toBe(2)
+      await memory.close()
+    })
+    expect(await keys(lock)).toEqual([])
   })
 })
 

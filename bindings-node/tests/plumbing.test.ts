@@ -56,6 +56,12 @@ describe.runIf(hasTestOperations)('operations', () => {
     expect(await start((tag) => environment.testEcho(tag, 'alive'))).toBe('alive')
   })
 
+  test('a value of another native module is no guard', () => {
+    for (const value of [native.testExternal(), {}, null]) {
+      expect(() => native.guardName(value)).toThrowError(expect.objectContaining({ code: 'InvalidArg' }))
+    }
+  })
+
   test('what never answers is aborted', async () => {
     for (let time = 0; time < 300; time += 1) {
       const signal = AbortSignal.timeout(time % 4)
@@ -99,9 +105,17 @@ describe('collection', () => {
     expect(rssAfter - rssBefore).toBeLessThan(16 * 1024)
   }, 300_000)
 
-  test('a guard that was forgotten stays held, is told of, and ends with its client or its process', async () => {
+  test('a guard that was forgotten stays held, is told of once, and ends with its client', async () => {
     const { code, out, errors } = await run('forgets-gc.mjs', [name()])
-    expect({ code, errors }).toEqual({ code: 0, errors: '' })
-    expect(JSON.parse(out)).toEqual({ queued: 1, warned: true, afterClose: 0 })
+    expect(code, errors).toBe(0)
+    expect(JSON.parse(out)).toEqual({
+      warned: ['plain', 'signal', 'on', 'once', 'late'],
+      codes: ['LEASEHOLD_FORGOTTEN_GUARD'],
+      count: 5,
+      // Whoever wanted to be told of the loss is told all the same.
+      heard: ['on', 'once', 'signal'],
+      before: 5,
+      after: 0,
+    })
   })
 })

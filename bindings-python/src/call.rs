@@ -6,7 +6,7 @@ use std::{
 };
 
 use leasehold_bridge::{self as bridge, Code, Error, OpId, Result, Sink, Waiter, operation, panics};
-use pyo3::prelude::*;
+use pyo3::{prelude::*, sync::PyOnceLock};
 
 use crate::{
     convert, errors,
@@ -14,7 +14,7 @@ use crate::{
     queue::{Queue, Taker},
 };
 
-/// How often a blocked thread looks for signals: Ctrl-C is answered within two of these.
+/// How often the main thread, blocked, looks for signals: Ctrl-C is answered within two of these.
 const SLICE: Duration = Duration::from_millis(50);
 
 type Start = Box<dyn FnOnce(Sink) -> OpId + Send>;
@@ -40,10 +40,12 @@ impl Call {
     /// Starts it and waits for its result without the GIL. A signal whose handler raises cancels it: an acquire withdraws its
     /// key, and a lock that was won at that moment is released, because nobody takes its guard.
     fn block(&self, py: Python<'_>) -> PyResult<Py<PyAny>> {
+        // Other threads handle no signals, so they need not take the GIL to look for them.
+        let slice = if is_main_thread(py)? { SLICE } else { Duration::MAX };
         let waiter = Waiter::new();
         let id = self.begin(waiter.sink()).map_err(|error| errors::raise(py, error))?;
         loop {
-            if let Some(result) = py.detach(|| waiter.wait_for(SLICE)) {
+            if let Some(result) = py.detach(|| waiter.wait_for(slice)) {
                 return convert::result(py, result);
             }
             if let Err(raised) = py.check_signals() {
@@ -56,18 +58,24 @@ impl Call {
 
     /// Starts it; `handler` takes its results out of `queue`. Returns its id, for `cancel`.
     fn start(&self, py: Python<'_>, queue: &Queue, handler: Py<PyAny>) -> PyResult<u64> {
-        let (tag, id) = queue.start(py, |sink| self.begin(sink))?;
-        queue.expect(tag, Taker::Handler(handler));
-        Ok(id.0)
+        queue.start(py, Taker::Handler(handler), |sink| self.begin(sink)).map(|id| id.0)
     }
 
     /// Starts it. What this returns is awaited in a task of `event_loop`, which drains `queue`.
     fn future(&self, py: Python<'_>, queue: &Queue, event_loop: Py<PyAny>) -> PyResult<Py<Future>> {
-        let (tag, id) = queue.start(py, |sink| self.begin(sink))?;
-        let future = Py::new(py, Future::new(id, event_loop))?;
-        queue.expect(tag, Taker::Future(future.clone_ref(py)));
+        let future = Py::new(py, Future::new(event_loop))?;
+        let id = queue.start(py, Taker::Future(future.clone_ref(py)), |sink| self.begin(sink))?;
+        future.get().set_operation(id);
         Ok(future)
     }
+}
+
+/// Whether this is the thread that handles signals.
+fn is_main_thread(py: Python<'_>) -> PyResult<bool> {
+    static MAIN: PyOnceLock<Py<PyAny>> = PyOnceLock::new();
+    static IDENT: PyOnceLock<Py<PyAny>> = PyOnceLock::new();
+    let main = MAIN.import(py, "threading", "main_thread")?.call0()?.getattr("ident")?;
+    IDENT.import(py, "_thread", "get_ident")?.call0()?.eq(main)
 }
 
 /// A way to cancel operations that were started with it, from any thread, before or after they were.

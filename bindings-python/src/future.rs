@@ -5,7 +5,7 @@
 
 use std::sync::{
     Mutex, MutexGuard, PoisonError,
-    atomic::{AtomicBool, Ordering},
+    atomic::{AtomicBool, AtomicU64, Ordering},
 };
 
 use leasehold_bridge::{self as bridge, OpId, Outcome, operation};
@@ -25,7 +25,8 @@ use crate::convert;
 /// An operation that a task awaits. Whoever stops awaiting it cancels it.
 #[pyclass(frozen, module = "leasehold._native")]
 pub struct Future {
-    id: OpId,
+    /// Its number; known once it has started, which may be after it is over.
+    operation: AtomicU64,
     event_loop: Py<PyAny>,
     /// Asyncio's mark on a future that a coroutine has just yielded, until its task has taken note.
     is_blocking: AtomicBool,
@@ -81,8 +82,19 @@ struct Callback {
 }
 
 impl Future {
-    pub fn new(id: OpId, event_loop: Py<PyAny>) -> Self {
-        Self { id, event_loop, is_blocking: AtomicBool::new(false), state: Mutex::default() }
+    /// Of an operation that is about to start; see [`Self::set_operation`].
+    pub fn new(event_loop: Py<PyAny>) -> Self {
+        let (operation, is_blocking) = (AtomicU64::new(0), AtomicBool::new(false));
+        Self { operation, event_loop, is_blocking, state: Mutex::default() }
+    }
+
+    /// Notes which operation it is, before anybody has the future.
+    pub fn set_operation(&self, id: OpId) {
+        self.operation.store(id.0, Ordering::Release);
+    }
+
+    fn id(&self) -> OpId {
+        OpId(self.operation.load(Ordering::Acquire))
     }
 
     /// Ends it. Its task goes on before this returns if that may be `at_once`: what it raises then is Ctrl-C or the like.
@@ -122,7 +134,7 @@ impl Future {
 
     /// Nobody awaits it any more.
     fn abandon(&self, py: Python<'_>) {
-        operation::cancel(self.id);
+        operation::cancel(self.id());
         drop(self.take(py));
     }
 
@@ -214,7 +226,7 @@ impl Future {
     #[pyo3(signature = (msg = None))]
     fn cancel(this: &Bound<'_, Self>, msg: Option<Py<PyAny>>) -> PyResult<bool> {
         let Some(callbacks) = this.get().end(End::Cancelled(msg)) else { return Ok(false) };
-        operation::cancel(this.get().id);
+        operation::cancel(this.get().id());
         callbacks.into_iter().try_for_each(|callback| Self::call_soon(this, callback))?;
         Ok(true)
     }

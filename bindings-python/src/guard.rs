@@ -13,7 +13,7 @@ use std::{
 
 use leasehold_bridge::{self as bridge, LostReason, guard::TxnOp};
 use pyo3::{
-    exceptions::{PyResourceWarning, PyWarning},
+    exceptions::{PyKeyboardInterrupt, PyResourceWarning},
     ffi,
     prelude::*,
 };
@@ -56,11 +56,11 @@ fn warn(py: Python<'_>, guard: &bridge::Guard) {
     let raised = PyErr::take(py);
     match PyErr::warn(py, &py.get_type::<PyResourceWarning>(), &message, 1) {
         Ok(()) => {}
-        // It is to be an error, and nobody is there to raise it to.
-        Err(error) if error.is_instance_of::<PyWarning>(py) => error.write_unraisable(py, None),
         // Ctrl-C while it was shown: to be raised where the program goes on.
         // SAFETY: it only sets a flag.
-        Err(_) => unsafe { ffi::PyErr_SetInterrupt() },
+        Err(error) if error.is_instance_of::<PyKeyboardInterrupt>(py) => unsafe { ffi::PyErr_SetInterrupt() },
+        // It is to be an error, or whoever shows it has failed: nobody is there to raise that to.
+        Err(error) => error.write_unraisable(py, None),
     }
     if let Some(raised) = raised {
         raised.restore(py);
@@ -96,6 +96,11 @@ impl Guard {
     }
 
     #[getter]
+    fn keys(&self) -> Vec<String> {
+        self.0.core.keys()
+    }
+
+    #[getter]
     fn lease(&self) -> String {
         self.0.core.lease()
     }
@@ -118,6 +123,11 @@ impl Guard {
         self.set_is_claimed(false);
         let guard = self.0.clone();
         Call::new(move |sink| guard.core.release(None, sink))
+    }
+
+    fn proclaim(&self, value: Vec<u8>) -> Call {
+        let guard = self.0.clone();
+        Call::new(move |sink| guard.core.proclaim(value, None, sink))
     }
 
     fn extend(&self, span_ms: u64) -> Call {

@@ -15,7 +15,8 @@ mod queue;
 #[cfg(feature = "testing")]
 mod testing;
 
-#[pyo3::pymodule]
+/// Nothing here needs the GIL: what several threads use is behind a lock of its own.
+#[pyo3::pymodule(gil_used = false)]
 mod _native {
     #[cfg(feature = "testing")]
     #[pymodule_export]

@@ -17,9 +17,7 @@ pub fn close_all(py: Python<'_>, limit_ms: u64) -> bool {
 #[pyfunction]
 pub fn listen_to_logs(py: Python<'_>, level: u8, queue: &Queue, handler: Py<PyAny>) -> PyResult<()> {
     let level = Level::from_number(level.into()).unwrap_or(Level::Trace);
-    let (tag, ()) = queue.start(py, |sink| logs::listen(level, sink))?;
-    queue.expect(tag, Taker::Handler(handler));
-    Ok(())
+    queue.start(py, Taker::Handler(handler), |sink| logs::listen(level, sink))
 }
 
 /// Sends no more log records.

@@ -49,17 +49,16 @@ impl Taker {
 }
 
 impl Queue {
-    /// Starts an operation by `begin`. Returns the tag that its results come under, which are to be expected at once: whoever
-    /// hands them out is attached to the interpreter, as this thread is now.
-    pub fn start<T>(&self, py: Python<'_>, begin: impl FnOnce(Sink) -> bridge::Result<T>) -> PyResult<(u64, T)> {
+    /// Starts an operation by `begin`, whose results `taker` takes.
+    pub fn start<T>(&self, py: Python<'_>, taker: Taker, begin: impl FnOnce(Sink) -> bridge::Result<T>) -> PyResult<T> {
         let tag = self.next_tag.fetch_add(1, Ordering::Relaxed);
-        let begun = begin(self.core.sink(tag)).map_err(|error| errors::raise(py, error))?;
-        Ok((tag, begun))
-    }
-
-    /// Has `taker` take what comes under `tag`.
-    pub fn expect(&self, tag: u64, taker: Taker) {
+        // First: without a GIL, another thread may hand the result out before this one goes on.
         self.takers().insert(tag, taker);
+        begin(self.core.sink(tag)).map_err(|error| {
+            let never_told = self.takers().remove(&tag);
+            drop(never_told);
+            errors::raise(py, error)
+        })
     }
 
     /// Hands out what has come. What a callback raises goes to `complain`, so that the others are served; only Ctrl-C and its

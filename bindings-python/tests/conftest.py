@@ -39,7 +39,9 @@ class Server:
         program = TARGET / "debug" / "leasehold-etcd"
         self.process = subprocess.Popen([program], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
         assert self.process.stdout is not None
-        self.url: str = json.loads(self.process.stdout.readline())["endpoints"][0]
+        told = json.loads(self.process.stdout.readline())
+        self.url: str = told["endpoints"][0]
+        self.program: str = told["etcd"]
 
     def stop(self) -> None:
         self.process.communicate()
@@ -88,6 +90,14 @@ def server() -> Iterator[Server]:
     server = Server()
     yield server
     server.stop()
+
+
+@pytest.fixture(scope="session", autouse=True)
+def etcd_to_start(server: Server) -> Iterator[None]:
+    """What `leasehold.testing` starts where a test names no etcd: not every machine has one on its PATH."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("LEASEHOLD_ETCD", server.program)
+        yield
 
 
 @pytest.fixture

@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import concurrent.futures
 import gc
 import logging
+import math
 import os
 import pickle
 import socket
 import threading
 import warnings
+import weakref
 from concurrent.futures import CancelledError
+from datetime import datetime, timedelta, timezone
 
 import pytest
 from conftest import Server, until
@@ -174,7 +178,7 @@ def test_extend_and_renew_false(client: leasehold.Client, name: str) -> None:
             guard.extend(0)
 
 
-@pytest.mark.parametrize("value", [-1, float("nan"), float("inf"), "5", True, 1e300])
+@pytest.mark.parametrize("value", [-1, float("nan"), float("-inf"), "5", True, 1e300, timedelta(seconds=-1)])
 def test_bad_spans_are_refused_at_the_door(client: leasehold.Client, name: str, value: float) -> None:
     with pytest.raises(leasehold.InvalidArgument, match="timeout"):
         client.lock(name, timeout=value)
@@ -182,6 +186,26 @@ def test_bad_spans_are_refused_at_the_door(client: leasehold.Client, name: str, 
         client.lock(name).acquire(timeout=value)
     with pytest.raises(leasehold.InvalidArgument, match="TTL"):
         leasehold.Client("http://127.0.0.1:1", ttl=value)
+    with pytest.raises(leasehold.InvalidArgument, match="TTL"):
+        leasehold.Client("http://127.0.0.1:1", ttl=math.inf)
+
+
+def test_none_and_inf_wait_as_long_as_it_takes(client: leasehold.Client, server: Server, name: str) -> None:
+    lock = client.lock(name, timeout=timedelta(milliseconds=1))
+    guard = lock.acquire(None)
+    with pytest.raises(leasehold.LockTimeout):
+        lock.acquire()
+    for endless in (None, math.inf):
+        waiting = lock.acquire_future(timeout=endless)
+        until(lambda: len(server.keys(name)) == 2, "it waits")
+        guard.release()
+        guard = waiting.result(10)
+    (holder,) = lock.queue()
+    assert holder.since is not None
+    assert abs(datetime.now(timezone.utc) - holder.since) < timedelta(minutes=1)
+    guard.extend(timedelta(seconds=20))
+    guard.release()
+    assert weakref.ref(lock)() is lock
 
 
 def test_bad_options_fail_at_construction_and_show_no_secret() -> None:
@@ -242,6 +266,21 @@ def test_futures(client: leasehold.Client, server: Server, name: str) -> None:
         del forgotten
         gc.collect()
     until(lambda: server.keys(name) == [], "a guard that nobody took is released")
+
+
+@pytest.mark.parametrize("is_taken", [True, False])
+def test_a_cancelled_future_counts_as_done(client: leasehold.Client, server: Server, name: str, is_taken: bool) -> None:
+    with client.lock(name if is_taken else f"{name}/other"):
+        futures = [client.lock(name).acquire_future() for _ in range(3)]
+        is_cancelled = [future.cancel() for future in futures]
+        assert all(is_cancelled) or not is_taken
+        done, pending = concurrent.futures.wait(futures, 10)
+        assert (len(done), len(pending)) == (3, 0)
+        assert len(list(concurrent.futures.as_completed(futures, 10))) == 3
+        assert [future.cancelled() for future in futures] == is_cancelled
+        futures.clear()
+        done.clear()
+        until(lambda: len(server.keys(f"{name}/")) <= 1, "the others have given up")
 
 
 def test_synchronized(client: leasehold.Client, server: Server) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import gc
 import os
+import re
 import signal
 import threading
 import time
@@ -12,7 +13,7 @@ from typing import Any
 
 import pytest
 import trio
-from conftest import until
+from conftest import ROOT, until
 
 import leasehold
 from leasehold import _dispatch, _errors, _native
@@ -40,6 +41,22 @@ def test_every_exception_is_exported_and_has_a_code_of_its_own() -> None:
     assert sorted(kind.code for kind in kinds) == sorted(leasehold.Code)
     assert issubclass(leasehold.LockTimeout, TimeoutError)
     assert type(_errors.from_native(12345, "new", None)) is leasehold.InternalError
+
+
+def test_no_code_or_reason_of_the_core_is_unknown() -> None:
+    """The header of C is generated from the core's table."""
+    header = (ROOT / "include" / "leasehold.h").read_text()
+    numbers = dict(re.findall(r"^ *(?:#define )?LH_(\w+) *=? *\(?(\d+)\)?,?$", header, re.MULTILINE))
+    for one in [*leasehold.Code, *leasehold.LostReason]:
+        names = {one.name, f"LOST_{one.name}"}
+        assert {numbers.get(name) for name in names} & {str(one.value)}, one
+    known = {code.value for code in leasehold.Code}
+    table = (ROOT / "docs" / "errors.md").read_text()
+    listed = {
+        int(number) for number, name in re.findall(r"^\| (\d+) \| \[`(\w+)`\]", table, re.MULTILINE) if name != "OK"
+    }
+    assert listed - {0} <= known | {reason.value for reason in leasehold.LostReason}, "a code that Python does not know"
+    assert known <= listed
 
 
 @pytest.mark.parametrize("stage", [0, 1, 2])

@@ -274,7 +274,7 @@ fn pop_due<T: Ord>(index: &mut BTreeSet<(Moment, T)>, now: Moment) -> Option<(Mo
 
 fn request(chore: &Chore, place: Option<(QueueId, PlaceId, i64)>) -> Request {
     match (chore, place) {
-        (Chore::Delete(_, key), Some((_, _, revision))) => wire::delete(&[(key.clone(), revision)]),
+        (Chore::Delete(_, key), Some((_, _, revision))) => Request::Txn(wire::delete(&[(key.clone(), revision)])),
         (Chore::Delete(_, key), None) => wire::delete_unseen(key),
         (Chore::Revoke(lease), _) => Request::LeaseRevoke { lease: *lease },
     }

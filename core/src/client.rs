@@ -17,13 +17,17 @@ use crate::{
     contender::Metadata,
     engine::{self, Command},
     error::{Code, Error, Result},
-    hub::{Config, LeaseIds, WINDOW},
+    hold::Write,
+    hub::{Batching, Config, LeaseIds, WINDOW},
+    loan::Loans,
     metrics::{Metrics, Recorder},
     options::{ClientOptions, Target},
     process::PerProcess,
     runtime,
     states::{Board, SessionStatus, States},
-    store::{ErrorKind, Key, Keys, Range, Reply, Request, Store, StoreError, etcd::EtcdStore, memory::MemoryStore},
+    store::{
+        ErrorKind, Key, Keys, Pick, Range, Reply, Request, Store, StoreError, etcd::EtcdStore, memory::MemoryStore,
+    },
     terms::Ticket,
 };
 
@@ -67,6 +71,7 @@ struct Live {
     running: Mutex<Option<Running>>,
     metadata: OnceLock<Metadata>,
     recorder: Arc<Recorder>,
+    loans: Arc<Loans>,
 }
 
 /// What runs for a client, once it has been used.
@@ -135,7 +140,7 @@ impl Client {
     /// Reads only.
     pub async fn ping(&self) -> Result<()> {
         let keys = Keys::one(self.in_namespace(b"leasehold/ping"));
-        let request = Request::Range(Range { keys, limit: 1, keys_only: true });
+        let request = Request::Range(Range { keys, limit: 1, keys_only: true, pick: Pick::All });
         match self.call(request, "ping").await {
             // The user may not read that key, but the cluster has looked at it.
             Err(error) if error.code() == Code::PermissionDenied => Ok(()),
@@ -225,6 +230,16 @@ impl Client {
         Key::from([self.namespace().as_bytes(), key].concat())
     }
 
+    /// Places that linger, unless the client is closed.
+    pub(crate) fn loans(&self) -> Option<&Loans> {
+        (!self.inner.is_closed.load(Ordering::Acquire)).then(|| &*self.inner.live.get().loans)
+    }
+
+    /// Whether `other` is the same client, or a clone of it.
+    pub(crate) fn is(&self, other: &Self) -> bool {
+        Arc::ptr_eq(&self.inner, &other.inner)
+    }
+
     pub(crate) fn next_ticket(&self) -> Ticket {
         Ticket(self.inner.tickets.fetch_add(1, Ordering::Relaxed))
     }
@@ -273,6 +288,19 @@ impl Client {
     pub(crate) async fn call_once(&self, request: Request, what: &str) -> Result<Reply> {
         let limit = self.inner.options.request_timeout;
         self.store_task(what, move |store| async move { store.call(request, limit).await }).await
+    }
+
+    /// Sends a guarded write, once, and notes whether its fate is known.
+    pub(crate) async fn write_once(&self, request: Request, write: Write, what: &str) -> Result<Reply> {
+        let limit = self.inner.options.request_timeout;
+        let work = move |store: Arc<dyn Store>| async move {
+            let result = store.call(request, limit).await;
+            if !result.as_ref().is_err_and(|error| error.ambiguous) {
+                write.settle();
+            }
+            result
+        };
+        self.store_task(what, work).await
     }
 
     /// Runs `work` beside the engine, so that it goes on when its caller is dropped and needs no runtime of the caller's.
@@ -327,11 +355,14 @@ impl Client {
             call_timeout: self.attempt_timeout(),
             request_timeout: self.inner.options.request_timeout,
             window: WINDOW,
+            batching: if self.inner.options.batches { Batching::USUAL } else { Batching::OFF },
             seed,
             lease_ids: LeaseIds::System,
         };
         let live = self.inner.live.get();
-        let engine = engine::start(config, store.clone(), live.states.clone(), live.recorder.clone(), &runtime);
+        let told =
+            engine::Told { states: live.states.clone(), recorder: live.recorder.clone(), loans: live.loans.clone() };
+        let engine = engine::start(config, store.clone(), told, &runtime);
         let result = act(&runtime, &store, &engine);
         *running = Some(Running { runtime, store, engine });
         Ok(result)

@@ -5,7 +5,10 @@ use std::time::SystemTime;
 use serde_json::{Value, json};
 
 use crate::{
-    queue::wire::Prefix,
+    queue::{
+        admission::{Claim, Line},
+        wire::{self, Prefix},
+    },
     store::{Key, KeyValue},
 };
 
@@ -29,7 +32,12 @@ pub struct Contender {
     pub since: Option<String>,
     /// The version of leasehold that it uses.
     pub version: Option<String>,
-    /// Whether it is no client of leasehold but, say, `etcdctl lock`.
+    /// What it claims of the name. Whatever leasehold does not know is exclusive.
+    pub claim: Claim,
+    /// Whether it holds; otherwise it waits for somebody ahead of it.
+    pub is_holder: bool,
+    /// Whether it is no client of leasehold but, say, `etcdctl lock`. A candidate of ours in an election is not foreign, although it says
+    /// nothing about itself: the value of its key is what it proclaims.
     pub foreign: bool,
     pub(crate) raw_key: Key,
 }
@@ -61,11 +69,15 @@ impl Metadata {
     }
 }
 
-/// The contenders among `kvs`, the holder first.
+/// The contenders among `kvs`, the holder or holders first.
 pub(crate) fn in_order(prefix: &Prefix, kvs: Vec<KeyValue>) -> Vec<Contender> {
     let mut contenders: Vec<_> =
         kvs.into_iter().filter(|kv| prefix.is_contender(&kv.key)).map(Contender::from).collect();
     contenders.sort_by(|a, b| (a.token, &a.raw_key).cmp(&(b.token, &b.raw_key)));
+    let line: Line<usize> = contenders.iter().map(|contender| contender.claim).enumerate().collect();
+    for (at, contender) in contenders.iter_mut().enumerate() {
+        contender.is_holder = line.admits(&at, contender.claim);
+    }
     contenders
 }
 
@@ -73,17 +85,21 @@ impl From<KeyValue> for Contender {
     fn from(kv: KeyValue) -> Self {
         let value: Value = serde_json::from_slice(&kv.value).unwrap_or_default();
         let text = |field: &str| value.get(field).and_then(Value::as_str).map(str::to_owned);
+        // What a candidate of an election says is its own affair: its key tells that it is ours.
+        let is_ours = kv.lease.is_some_and(|lease| wire::is_chosen_by(&kv.key, lease));
         let (identity, version) = (text("identity"), text("version"));
         Self {
             key: kv.key.to_text(),
             token: kv.create_revision,
             lease: kv.lease.map(|lease| lease.to_string()),
-            foreign: identity.is_none() || version.is_none(),
+            foreign: (identity.is_none() || version.is_none()) && !is_ours,
             identity,
             host: text("host"),
             pid: value.get("pid").and_then(Value::as_u64).and_then(|pid| u32::try_from(pid).ok()),
             since: text("since"),
             version,
+            claim: wire::claim_of(&kv.key),
+            is_holder: false,
             raw_key: kv.key,
         }
     }

@@ -7,7 +7,7 @@
 
 use std::{
     any::Any,
-    collections::HashMap,
+    collections::{HashMap, VecDeque},
     panic::AssertUnwindSafe,
     pin::Pin,
     sync::{
@@ -28,8 +28,10 @@ use crate::{
     clock::{self, Moment},
     error::{Code, Error, LostReason, Result},
     hold::{End, Fate, HoldState},
-    hub::{Acquire, Action, Config, Hold, Hub, Input, RpcId, StreamId},
+    hub::{Acquire, Action, Config, Hold, Hub, Input, Returned, RpcId, StreamId},
+    loan::{Lent, Loans},
     metrics::{self, Recorder},
+    observer::Mailbox,
     session::Health,
     states::Board,
     store::{ErrorKind, LeaseId, RenewalStream, Reply, Request, Store, StoreError, WatchStream},
@@ -52,13 +54,17 @@ pub(crate) type Answer<T> = Box<dyn FnOnce(Result<T>) + Send>;
 /// What a caller wants from the engine.
 pub(crate) enum Command {
     /// Acquire a lock.
-    Acquire(Ticket, Acquire, Answer<Won>),
+    Acquire(Ticket, Box<Acquire>, Answer<Won>),
     /// The caller of an acquire is gone.
     Cancel(Ticket),
     /// Release a hold; nobody may be waiting for the answer.
     Release(Ticket, Option<Answer<()>>),
     /// Make a hold last.
     Extend(Ticket, Duration, oneshot::Sender<Result<()>>),
+    /// Tell who leads an election of this name, and each change.
+    Observe(Ticket, Arc<str>, Arc<Mailbox>),
+    /// Nobody listens any more.
+    Unobserve(Ticket),
     /// Release everything and end.
     Close(oneshot::Sender<()>),
 }
@@ -72,6 +78,8 @@ pub(crate) struct Won {
     pub(crate) hold: Hold,
     /// What becomes of it.
     pub(crate) state: Arc<HoldState>,
+    /// The loan that it was made of, if the engine was not asked for it.
+    pub(crate) lent: Option<Arc<Lent>>,
 }
 
 /// An acquire that waits for its lock.
@@ -112,13 +120,27 @@ struct Engine {
     holds: HashMap<Ticket, Holding>,
     releases: HashMap<Ticket, Answer<()>>,
     extensions: HashMap<Ticket, Vec<oneshot::Sender<Result<()>>>>,
+    observers: HashMap<Ticket, Arc<Mailbox>>,
     closers: Vec<oneshot::Sender<()>>,
     deadlines: HashMap<SessionId, Arc<AtomicU64>>,
     renewals: HashMap<StreamId, mpsc::UnboundedSender<LeaseId>>,
     watches: Watches,
-    states: Arc<Board>,
-    recorder: Arc<Recorder>,
+    /// Places that linger.
+    lent: HashMap<Ticket, Arc<Lent>>,
+    /// What became of those that the hub has recalled.
+    recalled: VecDeque<Input>,
+    told: Told,
     is_closed: bool,
+}
+
+/// What others read that the engine writes.
+pub(crate) struct Told {
+    /// The states of the sessions.
+    pub(crate) states: Arc<Board>,
+    /// What is counted.
+    pub(crate) recorder: Arc<Recorder>,
+    /// Places that linger.
+    pub(crate) loans: Arc<Loans>,
 }
 
 /// An engine as its client sees it.
@@ -147,13 +169,7 @@ impl Handle {
 }
 
 /// Starts an engine on that runtime.
-pub(crate) fn start(
-    config: Config,
-    store: Arc<dyn Store>,
-    states: Arc<Board>,
-    recorder: Arc<Recorder>,
-    runtime: &runtime::Handle,
-) -> Handle {
+pub(crate) fn start(config: Config, store: Arc<dyn Store>, told: Told, runtime: &runtime::Handle) -> Handle {
     let (sender, mut commands) = mpsc::unbounded_channel();
     let (heard, mut inputs) = mpsc::channel(BACKLOG);
     let mut engine = Engine {
@@ -165,12 +181,14 @@ pub(crate) fn start(
         holds: HashMap::new(),
         releases: HashMap::new(),
         extensions: HashMap::new(),
+        observers: HashMap::new(),
         closers: Vec::new(),
         deadlines: HashMap::new(),
         renewals: HashMap::new(),
         watches: Watches::default(),
-        states,
-        recorder,
+        lent: HashMap::new(),
+        recalled: VecDeque::new(),
+        told,
         is_closed: false,
     };
     let failure = Arc::new(OnceLock::new());
@@ -197,6 +215,7 @@ pub(crate) fn start(
 impl Engine {
     async fn run(&mut self, commands: &mut mpsc::UnboundedReceiver<Command>, inputs: &mut mpsc::Receiver<Heard>) {
         let mut has_handles = true;
+        let mut burst = Vec::with_capacity(BURST);
         let timer = tokio::time::sleep(Duration::ZERO);
         tokio::pin!(timer);
         while !self.is_closed {
@@ -216,19 +235,30 @@ impl Engine {
                         self.hear(heard);
                     }
                 }
-                Some(Answered { rpc, result, kind, took }) = self.calls.next() => {
-                    self.recorder.answered(kind, took, result.is_ok());
-                    self.feed(Input::Reply(rpc, result));
+                Some(answered) = self.calls.next() => {
+                    self.answer(answered);
+                    for _ in 1..BURST {
+                        let Some(Some(answered)) = self.calls.next().now_or_never() else { break };
+                        self.answer(answered);
+                    }
                 }
-                command = commands.recv(), if has_handles => match command {
-                    Some(command) => self.obey(command),
-                    None => {
+                // Together, so that they can share a transaction.
+                count = commands.recv_many(&mut burst, BURST), if has_handles => {
+                    for command in burst.drain(..) {
+                        if self.is_closed {
+                            refuse(command, &closed());
+                        } else {
+                            self.obey(command);
+                        }
+                    }
+                    if count == 0 {
                         // The last client, lock and guard are gone: leave nothing behind.
                         has_handles = false;
                         self.feed(Input::Close);
                     }
-                },
+                }
             }
+            self.settle();
         }
     }
 
@@ -236,12 +266,15 @@ impl Engine {
     /// somebody waits, and that nobody renews any more.
     fn give_up(&mut self, why: &Error) {
         let now = clock::now();
+        for ticket in self.lent.keys().copied().collect::<Vec<_>>() {
+            self.end_loan(ticket);
+        }
         for (_, hold) in self.holds.drain() {
             hold.state.advance(Fate::Ended(End::Lost(LostReason::ClientClosed)));
-            self.recorder.hold_ended(now.since(hold.since), Some(LostReason::ClientClosed));
+            self.told.recorder.hold_ended(now.since(hold.since), Some(LostReason::ClientClosed));
         }
         for (_, waiter) in self.waiters.drain() {
-            self.recorder.acquire_ended(now.since(waiter.since), Some(why.code()));
+            self.told.recorder.acquire_ended(now.since(waiter.since), Some(why.code()));
             (waiter.answer)(Err(why.clone()));
         }
         for (_, answer) in self.releases.drain() {
@@ -250,12 +283,15 @@ impl Engine {
         for answer in self.extensions.drain().flat_map(|(_, answers)| answers) {
             let _ = answer.send(Err(why.clone()));
         }
+        for (_, mailbox) in self.observers.drain() {
+            mailbox.end(why.clone());
+        }
         for answer in self.closers.drain(..) {
             let _ = answer.send(());
         }
         for session in self.deadlines.keys() {
             if let Some(ttl) = self.hub.shared_ttl(*session) {
-                self.states.change(*session, ttl, Health::Lost(LostReason::ClientClosed));
+                self.told.states.change(*session, ttl, Health::Lost(LostReason::ClientClosed));
             }
         }
         // Others need not wait for its leases to run out. The calls go on by themselves.
@@ -276,7 +312,7 @@ impl Engine {
             Heard::Input(input) => {
                 // One that was closed has not broken.
                 if matches!(&input, Input::RenewalsEnded(id, _) if self.renewals.contains_key(id)) {
-                    self.recorder.renewals_broke();
+                    self.told.recorder.renewals_broke();
                 }
                 self.feed(input);
             }
@@ -291,16 +327,20 @@ impl Engine {
     fn obey(&mut self, command: Command) {
         match command {
             Command::Acquire(ticket, acquire, answer) => {
-                self.recorder.acquire_begun();
+                self.told.recorder.acquire_begun();
                 self.waiters.insert(ticket, Waiter { since: clock::now(), answer });
-                self.feed(Input::Acquire(ticket, acquire));
+                self.feed(Input::Acquire(ticket, *acquire));
             }
             Command::Cancel(ticket) => {
                 self.feed(Input::Cancel(ticket, Error::new(Code::Cancelled, "the acquire was cancelled")));
             }
             Command::Release(ticket, answer) => {
-                if let Some(Holding { since, .. }) = self.holds.remove(&ticket) {
-                    self.recorder.hold_ended(clock::now().since(since), None);
+                self.recall(ticket);
+                if let Some(Holding { since, state }) = self.holds.remove(&ticket) {
+                    self.told.recorder.hold_ended(clock::now().since(since), None);
+                    if !state.is_settled() {
+                        self.feed(Input::Unsettled(ticket));
+                    }
                 }
                 if let Some(answer) = answer {
                     self.releases.insert(ticket, answer);
@@ -308,8 +348,17 @@ impl Engine {
                 self.feed(Input::Release(ticket));
             }
             Command::Extend(ticket, span, answer) => {
+                self.recall(ticket);
                 self.extensions.entry(ticket).or_default().push(answer);
                 self.feed(Input::Extend(ticket, span));
+            }
+            Command::Observe(ticket, name, mailbox) => {
+                self.observers.insert(ticket, mailbox);
+                self.feed(Input::Observe(ticket, name));
+            }
+            Command::Unobserve(ticket) => {
+                self.observers.remove(&ticket);
+                self.feed(Input::Unobserve(ticket));
             }
             Command::Close(answer) => {
                 self.closers.push(answer);
@@ -318,12 +367,50 @@ impl Engine {
         }
     }
 
+    fn answer(&mut self, Answered { rpc, result, kind, took }: Answered) {
+        self.told.recorder.answered(kind, took, result.is_ok());
+        self.feed(Input::Reply(rpc, result));
+    }
+
     fn feed(&mut self, input: Input) {
+        let mut next = Some(input);
+        while let Some(input) = next {
+            let mut actions = Vec::new();
+            self.hub.take_in(clock::now(), input, &mut actions);
+            self.carry_out_all(actions);
+            next = self.recalled.pop_front();
+        }
+    }
+
+    /// All that has come at once is taken in.
+    fn settle(&mut self) {
         let mut actions = Vec::new();
-        self.hub.handle(clock::now(), input, &mut actions);
+        self.hub.settle(clock::now(), &mut actions);
+        self.carry_out_all(actions);
+    }
+
+    fn carry_out_all(&mut self, actions: Vec<Action>) {
         for action in actions {
             self.carry_out(action);
         }
+    }
+
+    /// Tells the hub who has a place that is lent, if it is.
+    fn recall(&mut self, ticket: Ticket) {
+        if let Some(returned) = self.end_loan(ticket) {
+            self.feed(Input::Recalled(ticket, returned));
+        }
+    }
+
+    /// Nobody takes that place any more. If somebody holds it, that is a hold like any other from now on.
+    fn end_loan(&mut self, ticket: Ticket) -> Option<Returned> {
+        let lent = self.lent.remove(&ticket)?;
+        self.told.loans.remove(&lent);
+        let (returned, hold) = lent.end();
+        if let Some((since, state)) = hold {
+            self.holds.insert(ticket, Holding { since, state });
+        }
+        Some(returned)
     }
 
     fn carry_out(&mut self, action: Action) {
@@ -348,7 +435,7 @@ impl Engine {
             Action::Acquired(ticket, hold) => self.hand_out(ticket, hold),
             Action::Failed(ticket, error) => {
                 if let Some(waiter) = self.waiters.remove(&ticket) {
-                    self.recorder.acquire_ended(clock::now().since(waiter.since), Some(error.code()));
+                    self.told.recorder.acquire_ended(clock::now().since(waiter.since), Some(error.code()));
                     (waiter.answer)(Err(error));
                 }
             }
@@ -367,11 +454,35 @@ impl Engine {
                     }
                 }
             }
-            Action::Voided(ticket) => self.seal(ticket, Fate::Voided),
+            Action::Observed(ticket, sight) => {
+                if let Some(mailbox) = self.observers.get(&ticket) {
+                    mailbox.put(sight);
+                }
+            }
+            Action::ObserverFailed(ticket, error) => {
+                if let Some(mailbox) = self.observers.remove(&ticket) {
+                    mailbox.end(error);
+                }
+            }
+            Action::Lend(ticket, loan) => {
+                let (deadline, recorder) = (self.deadline_of(loan.hold.session), self.told.recorder.clone());
+                let lent = Arc::new(Lent::new(ticket, loan, deadline, runtime::Handle::current(), recorder));
+                self.told.loans.insert(lent.clone());
+                self.lent.insert(ticket, lent);
+            }
+            Action::Recall(ticket) => {
+                let returned = self.end_loan(ticket);
+                self.recalled.extend(returned.map(|returned| Input::Recalled(ticket, returned)));
+            }
+            Action::Voided(ticket) => {
+                self.end_loan(ticket);
+                self.seal(ticket, Fate::Voided);
+            }
             Action::Lost(ticket, reason) => {
+                self.end_loan(ticket);
                 if let Some(Holding { since, state }) = self.holds.remove(&ticket) {
                     // Counted before anybody hears of it.
-                    self.recorder.hold_ended(clock::now().since(since), Some(reason));
+                    self.told.recorder.hold_ended(clock::now().since(since), Some(reason));
                     state.advance(Fate::Ended(End::Lost(reason)));
                 }
             }
@@ -379,17 +490,17 @@ impl Engine {
                 let before = self.deadline_of(session).swap(deadline.as_nanos(), Ordering::AcqRel);
                 // The first one comes with the lease.
                 if before > 0 {
-                    self.recorder.renewed(clock::now().until(Moment::from_nanos(before)));
+                    self.told.recorder.renewed(clock::now().until(Moment::from_nanos(before)));
                 } else if let Some(ttl) = self.hub.shared_ttl(session) {
-                    self.states.begin(session, ttl);
+                    self.told.states.begin(session, ttl);
                 }
             }
             Action::Health(session, ttl, health) => {
                 tracing::debug!(?session, ?ttl, ?health, "the health of a session changed");
-                self.states.change(session, ttl, health);
+                self.told.states.change(session, ttl, health);
             }
             Action::SessionOver(session) => {
-                self.states.end(session);
+                self.told.states.end(session);
                 self.deadlines.remove(&session);
             }
             Action::Closed => {
@@ -407,10 +518,10 @@ impl Engine {
         let state = Arc::new(HoldState::new(deadline, runtime::Handle::current()));
         if let Some(waiter) = self.waiters.remove(&ticket) {
             let now = clock::now();
-            self.recorder.acquire_ended(now.since(waiter.since), None);
-            self.recorder.hold_begun();
+            self.told.recorder.acquire_ended(now.since(waiter.since), None);
+            self.told.recorder.hold_begun();
             self.holds.insert(ticket, Holding { since: now, state: state.clone() });
-            (waiter.answer)(Ok(Won { ticket, hold, state }));
+            (waiter.answer)(Ok(Won { ticket, hold, state, lent: None }));
         }
     }
 
@@ -481,8 +592,9 @@ pub(crate) fn refuse(command: Command, why: &Error) {
         Command::Acquire(_, _, answer) => answer(Err(why.clone())),
         Command::Release(_, Some(answer)) => answer(Err(why.clone())),
         Command::Extend(_, _, answer) => drop(answer.send(Err(why.clone()))),
+        Command::Observe(_, _, mailbox) => mailbox.end(why.clone()),
         Command::Close(answer) => drop(answer.send(())),
-        Command::Cancel(_) | Command::Release(_, None) => {}
+        Command::Cancel(_) | Command::Unobserve(_) | Command::Release(_, None) => {}
     }
 }
 

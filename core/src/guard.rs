@@ -20,9 +20,11 @@ use crate::{
     error::{Code, Error, LostReason, Result},
     hold::{End, Fate, HoldState},
     hub::Hold,
+    loan::Lent,
     options::{MAX_TTL, MIN_TTL},
     process::{self, Process},
-    store::{CreateRevisionIs, Key, Keys, Op, OpReply, Range, ReplyBody, Request, Txn},
+    queue::wire,
+    store::{CreateRevisionIs, Key, Keys, Op, OpReply, Pick, Range, ReplyBody, Request, Txn},
     terms::Ticket,
     text,
 };
@@ -38,18 +40,22 @@ pub struct Guard {
     ticket: Ticket,
     hold: Hold,
     state: Arc<HoldState>,
+    /// The loan that it was made of, if the engine was not asked for it.
+    lent: Option<Arc<Lent>>,
     /// The process that acquired it: after a fork, the lock is the parent's.
     process: Process,
     is_released: AtomicBool,
+    /// Whether it leads an election.
+    is_elected: bool,
     /// For whoever traces the program: lives as long as the guard.
     _span: tracing::Span,
 }
 
 impl Guard {
-    pub(crate) fn new(client: Client, name: Arc<str>, won: Won) -> Self {
-        let Won { ticket, hold, state } = won;
+    pub(crate) fn new(client: Client, name: Arc<str>, won: Won, is_elected: bool) -> Self {
+        let Won { ticket, hold, state, lent } = won;
         let (process, is_released) = (process::current(), AtomicBool::new(false));
-        Self { client, name, ticket, hold, state, process, is_released, _span: tracing::Span::none() }
+        Self { client, name, ticket, hold, state, lent, process, is_released, is_elected, _span: tracing::Span::none() }
     }
 
     /// With a span in the trace of whoever calls, which ends with the guard.
@@ -63,7 +69,9 @@ impl Guard {
         &self.name
     }
 
-    /// The fencing token: greater than that of every earlier owner of the same name.
+    /// The fencing token: greater than that of every earlier owner of the same name. Owners that shared one place, because their
+    /// lock is [`local_first`](crate::Lock::local_first) or [lingers](crate::Lock::linger), have the same one, and
+    /// [`Guard::sequence`] grows.
     ///
     /// Send it along with every write that the lock protects, and let the receiver refuse a smaller one than it has seen.
     /// It is the create revision of [`Guard::key`].
@@ -71,14 +79,20 @@ impl Guard {
         self.hold.token
     }
 
-    /// Tells holds apart that share a token. Always 0 for this kind of lock; owners compare the pair (token, sequence).
+    /// Tells holds apart that share a token: how many owners the place had before, in this client. 0 unless the lock is
+    /// [`local_first`](crate::Lock::local_first) or [lingers](crate::Lock::linger). Owners compare the pair (token, sequence).
     pub fn sequence(&self) -> u64 {
-        0
+        self.hold.sequence
     }
 
     /// The key in etcd that stands for this hold, namespace included.
     pub fn key(&self) -> String {
-        self.hold.key.to_text()
+        self.hold.keys.first().map(Key::to_text).unwrap_or_default()
+    }
+
+    /// The keys in etcd that stand for this hold, in the order in which its names were asked for; one for a lock of one name.
+    pub fn keys(&self) -> Vec<String> {
+        self.hold.keys.iter().map(Key::to_text).collect()
     }
 
     /// The id of the lease in etcd that keeps the key alive, in lower-case hexadecimal as etcd's own tools print it.
@@ -193,6 +207,10 @@ impl Guard {
 
     /// Gives the hold back, and notes how it ended before `answer` is told.
     fn leave(&self, answer: impl FnOnce(Result<()>) + Send + 'static) {
+        self.state.end_writes();
+        if self.lent.as_ref().is_some_and(|lent| lent.give_back(&self.state)) {
+            return answer(Ok(()));
+        }
         self.state.advance(Fate::Leaving);
         let (name, state) = (self.name.clone(), self.state.clone());
         let end = move |result: Result<()>| {
@@ -267,6 +285,24 @@ impl Guard {
         GuardedTxn { guard: self, ops: Vec::new() }
     }
 
+    /// Whether it leads an election, and may proclaim something.
+    pub(crate) fn is_elected(&self) -> bool {
+        self.is_elected
+    }
+
+    /// Writes the value of its own key if the lock is still held.
+    pub(crate) async fn overwrite(&self, value: Arc<[u8]>) -> Result<()> {
+        self.check_held()?;
+        let Hold { keys, token, lease, .. } = &self.hold;
+        let Some(key) = keys.first() else { return Err(self.expired()) };
+        let what = format!("could not proclaim as the leader of {:?}", self.name);
+        match self.client.call_once(wire::proclaim(key, *token, &value, *lease), &what).await?.body {
+            ReplyBody::Txn(txn) if txn.succeeded => Ok(()),
+            ReplyBody::Txn(_) => Err(self.loss().unwrap_or_else(|| Error::lost(&self.name, LostReason::KeyDeleted))),
+            _ => Err(Error::new(Code::Internal, "etcd's reply to a transaction has an unknown shape")),
+        }
+    }
+
     fn is_forked(&self) -> bool {
         self.process != process::current()
     }
@@ -333,7 +369,7 @@ impl fmt::Debug for Guard {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Guard")
             .field("name", &self.name)
-            .field("key", &self.hold.key)
+            .field("keys", &self.hold.keys)
             .field("token", &self.hold.token)
             .field("held", &self.is_held())
             .finish_non_exhaustive()
@@ -379,7 +415,7 @@ impl GuardedTxn<'_> {
     /// Reads `key`, after the writes that come before it in this transaction.
     pub fn get(mut self, key: impl AsRef<[u8]>) -> Self {
         let key = self.key(key);
-        self.ops.push(Op::Range(Range { keys: Keys::one(key), limit: 1, keys_only: false }));
+        self.ops.push(Op::Range(Range { keys: Keys::one(key), limit: 1, keys_only: false, pick: Pick::All }));
         self
     }
 
@@ -388,20 +424,19 @@ impl GuardedTxn<'_> {
         let guard = self.guard;
         self.check_keys()?;
         guard.check_held()?;
-        let Hold { key, token, .. } = &guard.hold;
+        let Hold { keys, token, .. } = &guard.hold;
+        let stands = |key: &Key| CreateRevisionIs { keys: Keys::one(key.clone()), revision: *token };
         let is_empty = self.ops.is_empty();
         let mut then = self.ops;
         if is_empty {
             // A member answers a transaction without operations from what it knows, and asks nobody.
-            then.push(Op::Range(Range { keys: Keys::one(key.clone()), limit: 1, keys_only: true }));
+            let any = Keys::one(keys.first().cloned().unwrap_or_else(|| Key::from("")));
+            then.push(Op::Range(Range { keys: any, limit: 1, keys_only: true, pick: Pick::All }));
         }
-        let request = Request::Txn(Txn {
-            conditions: vec![CreateRevisionIs { keys: Keys::one(key.clone()), revision: *token }],
-            then,
-            otherwise: Vec::new(),
-        });
+        let request = Request::Txn(Txn { conditions: keys.iter().map(stands).collect(), then, otherwise: Vec::new() });
         let what = format!("could not write under the lock {:?}", guard.name);
-        let reply = guard.client.call_once(request, &what).await?;
+        let write = guard.state.begin_write().ok_or_else(|| guard.released())?;
+        let reply = guard.client.write_once(request, write, &what).await?;
         let ReplyBody::Txn(txn) = reply.body else {
             return Err(Error::new(Code::Internal, "etcd's reply to a transaction has an unknown shape"));
         };
@@ -421,27 +456,40 @@ impl GuardedTxn<'_> {
         Ok(committed)
     }
 
-    /// A key below the lock's name would be a contender that no lease ever ends, and a deleted one somebody's place in the queue.
+    /// A key below a name of the lock would be a contender that no lease ever ends, and a deleted one somebody's place in the queue.
     fn check_keys(&self) -> Result<()> {
-        let below = self.guard.client.in_namespace(format!("{}/", self.guard.name).as_bytes());
         let written = self.ops.iter().filter_map(|op| match op {
             Op::Put { key, .. } => Some(key),
             Op::Delete(keys) => Some(&keys.key),
             Op::Range(_) | Op::Txn(_) => None,
         });
-        match written.into_iter().find(|key| key.as_bytes().starts_with(below.as_bytes())) {
-            None => Ok(()),
-            Some(key) => Err(Error::new(
-                Code::InvalidArgument,
-                format!(
-                    "the key {key} stands below the name of the lock {}, where keys are contenders; write it elsewhere",
-                    text::quoted(&self.guard.name)
-                ),
-            )),
+        for key in written {
+            let name = self.guard.hold.keys.iter().filter_map(name_of).find(|name| is_below(key, name));
+            if let Some(name) = name {
+                let name = String::from_utf8_lossy(name);
+                return Err(Error::new(
+                    Code::InvalidArgument,
+                    format!(
+                        "the key {key} stands below the name of the lock {}, where keys are contenders; write it elsewhere",
+                        text::quoted(name.strip_prefix(self.guard.client.namespace()).unwrap_or(&name))
+                    ),
+                ));
+            }
         }
+        Ok(())
     }
 
     fn key(&self, key: impl AsRef<[u8]>) -> Key {
         self.guard.client.in_namespace(key.as_ref())
     }
+}
+
+/// The name that a contender's key stands below, namespace included.
+fn name_of(key: &Key) -> Option<&[u8]> {
+    let end = key.as_bytes().iter().rposition(|byte| *byte == b'/')?;
+    key.as_bytes().get(..end)
+}
+
+fn is_below(key: &Key, name: &[u8]) -> bool {
+    key.as_bytes().strip_prefix(name).is_some_and(|rest| rest.first() == Some(&b'/'))
 }

@@ -9,10 +9,13 @@
 //!    |    +------> Voided --> Ended(Lost)
 //!    +-- lost ------------------^        the first end counts
 //! ```
+//!
+//! A hold that is over writes nothing any more, and before another one gets its key, the fate of everything that it wrote is known:
+//! etcd compares nothing but the key's revision, which is the same for both. So it counts its guarded writes.
 
 use std::sync::{
     Arc,
-    atomic::{AtomicU64, Ordering},
+    atomic::{AtomicU32, AtomicU64, Ordering},
 };
 
 use tokio::{runtime::Handle, sync::watch};
@@ -45,12 +48,42 @@ pub(crate) enum Fate {
     Ended(End),
 }
 
+/// It begins no further writes.
+const NO_MORE: u32 = 1 << 31;
+/// One of its writes may still take effect.
+const UNSETTLED: u32 = 1 << 30;
+
+/// A guarded write on its way. Dropped without a word on its fate, that is unknown for good.
+#[derive(Debug)]
+pub(crate) struct Write {
+    state: Arc<HoldState>,
+    is_settled: bool,
+}
+
+impl Write {
+    /// It took effect or never will.
+    pub(crate) fn settle(mut self) {
+        self.is_settled = true;
+    }
+}
+
+impl Drop for Write {
+    fn drop(&mut self) {
+        if !self.is_settled {
+            self.state.writes.fetch_or(UNSETTLED, Ordering::AcqRel);
+        }
+        self.state.writes.fetch_sub(1, Ordering::AcqRel);
+    }
+}
+
 /// A hold as its guard and the engine see it.
 #[derive(Debug)]
 pub(crate) struct HoldState {
     /// The deadline of its session, in nanoseconds of [`Moment`]; written by the engine alone.
     deadline: Arc<AtomicU64>,
     fate: watch::Sender<Fate>,
+    /// How many guarded writes are on their way, and [`NO_MORE`] and [`UNSETTLED`].
+    writes: AtomicU32,
     /// Where its own timer runs.
     runtime: Handle,
 }
@@ -58,7 +91,7 @@ pub(crate) struct HoldState {
 impl HoldState {
     /// A hold that begins.
     pub(crate) fn new(deadline: Arc<AtomicU64>, runtime: Handle) -> Self {
-        Self { deadline, fate: watch::Sender::new(Fate::Held), runtime }
+        Self { deadline, fate: watch::Sender::new(Fate::Held), writes: AtomicU32::new(0), runtime }
     }
 
     /// Until when it can be trusted, as far as is known now.
@@ -83,6 +116,23 @@ impl HoldState {
             }
             is_news
         });
+    }
+
+    /// A guarded write begins, unless the hold is being released.
+    pub(crate) fn begin_write(self: &Arc<Self>) -> Option<Write> {
+        let count = |writes: u32| (writes & NO_MORE == 0).then_some(writes + 1);
+        self.writes.fetch_update(Ordering::AcqRel, Ordering::Acquire, count).ok()?;
+        Some(Write { state: self.clone(), is_settled: false })
+    }
+
+    /// No guarded write begins from now on.
+    pub(crate) fn end_writes(&self) {
+        self.writes.fetch_or(NO_MORE, Ordering::AcqRel);
+    }
+
+    /// Whether nothing that it wrote can take effect any more.
+    pub(crate) fn is_settled(&self) -> bool {
+        self.writes.load(Ordering::Acquire) & !NO_MORE == 0
     }
 
     /// What was said about its end so far. Where the key is gone and nobody knows why yet, that it was deleted.

@@ -4,10 +4,13 @@
 //! runs one under tokio; a simulator runs several in virtual time; a search clones and hashes them.
 
 mod alarms;
+mod batches;
 mod callers;
 mod calls;
 mod chores;
+mod company;
 mod history;
+mod observers;
 mod queues;
 mod sessions;
 
@@ -15,9 +18,11 @@ use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
 use self::{
     alarms::Alarms,
-    callers::Caller,
+    callers::{Caller, tenure::Tenures},
     calls::{Asked, Calls},
+    company::Deletes,
     history::History,
+    observers::Observers,
     queues::Queues,
     sessions::Sessions,
 };
@@ -26,10 +31,14 @@ use crate::{
     cleaner::Cleaner,
     clock::Moment,
     error::{Error, LostReason},
+    observing::Sight,
+    queue::admission::Claim,
     session::Health,
     store::{Key, Keys, LeaseId, Renewed, Reply, Request, StoreError, WatchId, WatchReply},
-    terms::{Mode, PlaceId, QueueId, SessionId, Ticket},
+    terms::{Mode, PlaceId, QueueId, SessionId, Sharing, Ticket},
 };
+
+pub use self::batches::Batching;
 
 /// How many requests about keys a client has on their way at a time, unless told otherwise.
 pub const WINDOW: usize = 256;
@@ -60,6 +69,8 @@ pub struct Config {
     pub request_timeout: Duration,
     /// How many requests about keys are on their way at a time; see [`WINDOW`].
     pub window: usize,
+    /// When some of them share a transaction.
+    pub batching: Batching,
     /// Where jitter comes from. Different in every client.
     pub seed: u64,
     /// Where the ids of leases come from.
@@ -75,11 +86,20 @@ pub enum LeaseIds {
     Seeded,
 }
 
+/// What an acquire wants of one name.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct Want {
+    /// The name, valid.
+    pub name: Arc<str>,
+    /// What it claims of it.
+    pub claim: Claim,
+}
+
 /// What an acquire asks for.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Acquire {
-    /// The name, valid.
-    pub name: Arc<str>,
+    /// The names, all different and at least one, and what is claimed of each. All of them or none.
+    pub wants: Vec<Want>,
     /// Wait or try.
     pub mode: Mode,
     /// TTL in whole seconds.
@@ -90,6 +110,8 @@ pub struct Acquire {
     pub requeue: bool,
     /// How long to wait for the lock; `None` is for ever.
     pub wait: Option<Duration>,
+    /// How it shares its place with others of this client; only with `renew`, as a hold without has a lease of its own.
+    pub sharing: Sharing,
     /// The value of the contender's key.
     pub value: Arc<[u8]>,
 }
@@ -103,8 +125,18 @@ pub enum Input {
     Cancel(Ticket, Error),
     /// The holder releases. Answered by [`Action::Released`], exactly once.
     Release(Ticket),
+    /// A guarded write of this hold may still take effect: its place is given up when it is released, so that etcd refuses the write.
+    Unsettled(Ticket),
+    /// What became of a place that was lent: the answer to [`Action::Recall`]. May also come unasked, before its holder releases or
+    /// extends.
+    Recalled(Ticket, Returned),
     /// The holder asks for at least so much time. Answered by [`Action::Extended`], exactly once.
     Extend(Ticket, Duration),
+    /// Somebody wants to know who leads the election of this name. Answered by [`Action::Observed`] at once and for each change, until
+    /// [`Action::ObserverFailed`] or [`Input::Unobserve`].
+    Observe(Ticket, Arc<str>),
+    /// Nobody wants to know it any more.
+    Unobserve(Ticket),
     /// Release everything. Answered by [`Action::Closed`], exactly once; nothing but replies may come in after it.
     Close,
     /// The reply to [`Action::Call`].
@@ -122,14 +154,45 @@ pub enum Input {
 /// A lock that was won.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Hold {
-    /// The contender's key.
-    pub key: Key,
-    /// Its create revision: the fencing token.
+    /// The contenders' keys, in the order in which the names were asked for.
+    pub keys: Vec<Key>,
+    /// Their create revision: the fencing token.
     pub token: i64,
     /// The session that keeps it.
     pub session: SessionId,
     /// Its lease.
     pub lease: LeaseId,
+    /// How many owners the key had before in this client.
+    pub sequence: u64,
+}
+
+/// A place that lingers. Until it is recalled, acquires of its client that share places may take it and give it back without a word
+/// to the hub, as often as they like; those that do so go by the ticket of the hold that it came from.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct Loan {
+    /// The name of its lock.
+    pub name: Arc<str>,
+    /// The TTL that its session was asked for.
+    pub ttl: Duration,
+    /// The hold that it came from. Each that is made of it has the next number of its sequence.
+    pub hold: Hold,
+    /// How it was shared.
+    pub sharing: Sharing,
+    /// How much time its session must have left for a hold to begin.
+    pub slack: Duration,
+    /// Until when it may be taken, unless it is taken and given back meanwhile: then it stays as long as that hold asked for.
+    pub until: Moment,
+}
+
+/// A loan that is over.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct Returned {
+    /// The number of the last hold that was made of it.
+    pub sequence: u64,
+    /// How that shares its place.
+    pub sharing: Sharing,
+    /// Until when the place stays; `None` if it is held: then the hold of its ticket goes on.
+    pub until: Option<Moment>,
 }
 
 /// What a client wants done.
@@ -147,6 +210,10 @@ pub enum Action {
     Watch(WatchId, Keys),
     /// Stop that watch.
     Unwatch(WatchId),
+    /// This hold, which was released, may be taken again until it is recalled.
+    Lend(Ticket, Loan),
+    /// The loan of this ticket is over; answered by [`Input::Recalled`] before anything else comes in.
+    Recall(Ticket),
     /// The acquire won.
     Acquired(Ticket, Hold),
     /// The acquire failed.
@@ -155,9 +222,13 @@ pub enum Action {
     Released(Ticket, Result<(), Error>),
     /// The extension is done.
     Extended(Ticket, Result<(), Error>),
-    /// This hold is over, the reason follows with [`Action::Lost`].
+    /// The observer sees something new.
+    Observed(Ticket, Sight),
+    /// The observer sees nothing any more.
+    ObserverFailed(Ticket, Error),
+    /// This hold is over, the reason follows with [`Action::Lost`]. Of a loan, whoever holds it, if anybody does.
     Voided(Ticket),
-    /// This hold is over, for this reason.
+    /// This hold is over, for this reason. Of a loan, whoever holds it, if anybody does.
     Lost(Ticket, LostReason),
     /// Holds of this session can be trusted until then.
     Deadline(SessionId, Moment),
@@ -189,12 +260,17 @@ pub struct Hub {
     session_alarms: Alarms<SessionId>,
     callers: BTreeMap<Ticket, Caller>,
     caller_alarms: Alarms<Ticket>,
+    tenures: Tenures,
     /// Whose each place is.
     owners: BTreeMap<PlaceId, Ticket>,
     queues: Queues,
     queue_alarms: Alarms<QueueId>,
+    observers: Observers,
+    observer_alarms: Alarms<Ticket>,
     cleaner: Cleaner,
     calls: Calls,
+    /// Deletes that are put together, while this lasts.
+    together: Option<Vec<Deletes>>,
     history: History,
     next_id: u64,
 }
@@ -209,11 +285,15 @@ impl Hub {
             session_alarms: Alarms::new(),
             callers: BTreeMap::new(),
             caller_alarms: Alarms::new(),
+            tenures: Tenures::default(),
             owners: BTreeMap::new(),
             queues: Queues::default(),
             queue_alarms: Alarms::new(),
+            observers: Observers::default(),
+            observer_alarms: Alarms::new(),
             cleaner: Cleaner::default(),
             calls: Calls::new(config.window),
+            together: None,
             history: History::default(),
             next_id: 0,
             config,
@@ -222,13 +302,23 @@ impl Hub {
 
     /// Takes in what happened at `now` and says what to do about it.
     pub fn handle(&mut self, now: Moment, input: Input, out: &mut Vec<Action>) {
+        self.take_in(now, input, out);
+        self.settle(now, out);
+    }
+
+    /// As [`Hub::handle`], but what could share a transaction with what comes next may wait until [`Hub::settle`].
+    pub fn take_in(&mut self, now: Moment, input: Input, out: &mut Vec<Action>) {
         // What time has changed comes first: a session past its deadline is over, whatever the input says.
         self.tick_sessions(now, out);
         match input {
             Input::Acquire(ticket, acquire) => self.acquire(now, ticket, acquire, out),
             Input::Cancel(ticket, error) => self.cancel(now, ticket, error, out),
             Input::Release(ticket) => self.release(now, ticket, out),
+            Input::Unsettled(ticket) => self.note_unsettled(ticket),
+            Input::Recalled(ticket, returned) => self.on_recalled(now, ticket, returned, out),
             Input::Extend(ticket, span) => self.extend(now, ticket, span, out),
+            Input::Observe(ticket, name) => self.observe(now, ticket, name, out),
+            Input::Unobserve(ticket) => self.unobserve(ticket, out),
             Input::Close => self.close(now, out),
             Input::Reply(rpc, result) => self.on_reply(now, rpc, result, out),
             Input::Renewed(stream, renewed) => self.on_renewed(now, stream, renewed.ttl, out),
@@ -239,9 +329,15 @@ impl Hub {
         // After everything else that happens at `now`.
         self.tick_callers(now, out);
         self.tick_queues(now, out);
+        self.tick_observers(now, out);
         self.tick_cleaner(now, out);
         self.tick_history(now, out);
         self.finish_closing(now, out);
+    }
+
+    /// Nothing more comes in at `now`: sends what has waited for that.
+    pub fn settle(&mut self, now: Moment, out: &mut Vec<Action>) {
+        self.send_gathered(now, out);
     }
 
     /// When [`Input::Wake`] is due.
@@ -250,8 +346,16 @@ impl Hub {
             Stage::Closing(by) => Some(by),
             Stage::Open | Stage::Closed => None,
         };
-        let alarms = [self.session_alarms.next(), self.caller_alarms.next(), self.queue_alarms.next()];
-        alarms.into_iter().flatten().chain(self.cleaner.wake()).chain(self.history.wake()).chain(closing).min()
+        let machines = [self.session_alarms.next(), self.caller_alarms.next(), self.queue_alarms.next()];
+        machines
+            .into_iter()
+            .chain([self.observer_alarms.next()])
+            .flatten()
+            .chain(self.cleaner.wake())
+            .chain(self.history.wake())
+            .chain(self.calls.batches.wake())
+            .chain(closing)
+            .min()
     }
 
     fn close(&mut self, now: Moment, out: &mut Vec<Action>) {
@@ -261,6 +365,7 @@ impl Hub {
         self.stage = Stage::Closing(now + self.config.request_timeout);
         self.close_callers(out);
         self.close_queues(out);
+        self.close_observers(out);
         self.calls.close();
         self.close_sessions(now, out);
     }

@@ -56,6 +56,23 @@
 //! # }
 //! ```
 //!
+//! # Share it, count it, take several
+//!
+//! Every kind stands in the same queue: first come, first served, with a token, and nobody overtakes. A reader waits for a writer that
+//! came before it; a request for many permits is not overtaken by requests for few.
+//!
+//! ```
+//! # #[tokio::main(flavor = "current_thread")] async fn main() -> leasehold::Result<()> {
+//! # let client = leasehold::Client::new("memory://kinds")?;
+//! let reader = client.lock("/config").shared().acquire().await?;     // beside other readers; the plain lock is the writer
+//! let two = client.semaphore("/gpu", 8).permits(2).acquire().await?; // two of eight
+//! drop((reader, two));
+//! // All of them or none, and no order of names ever deadlocks.
+//! let guard = client.all([client.lock("/account/1"), client.lock("/account/2")]).acquire().await?;
+//! guard.release().await
+//! # }
+//! ```
+//!
 //! # Stop in time
 //!
 //! [`Guard::run`] runs work that must not go on without the lock:
@@ -72,6 +89,11 @@
 //!
 //! [`Client::states`] warns before it comes to that: a session is [`Suspect`](SessionState::Suspect) while a renewal is
 //! overdue.
+//!
+//! # Elect a leader
+//!
+//! An [`Election`] is a lock whose holder says something. [`Election::campaign`] waits until it leads, [`Guard::proclaim`] says
+//! something else, [`Election::leader`] asks who leads, and [`Election::observe`] tells of every change, without a place in the queue.
 //!
 //! # Errors
 //!
@@ -94,14 +116,19 @@
 //! The modules below are state machines without I/O and the stores they speak to. They are public for the project's own
 //! simulator, search and tests, and may change with every version.
 
+mod acquiring;
+mod all;
 mod client;
 mod contender;
+mod election;
 mod engine;
 mod error;
 mod guard;
 mod hold;
+mod loan;
 mod lock;
 mod metrics;
+mod observer;
 mod options;
 mod states;
 mod text;
@@ -116,6 +143,8 @@ pub mod clock;
 #[doc(hidden)]
 pub mod hub;
 #[doc(hidden)]
+pub mod observing;
+#[doc(hidden)]
 pub mod process;
 #[doc(hidden)]
 pub mod queue;
@@ -128,13 +157,19 @@ pub mod store;
 #[doc(hidden)]
 pub mod terms;
 
+pub use acquiring::Acquiring;
+pub use all::All;
 pub use client::Client;
 pub use contender::Contender;
+pub use election::{Election, Leader};
 pub use error::{Code, Error, LostReason, Result};
 pub use guard::{Committed, Guard, GuardedTxn};
 pub use hold::End;
-pub use lock::{Acquiring, Lock};
+pub use lock::Lock;
 
 pub use metrics::{Family, Metrics, Sample, Value};
+pub use observer::{Observed, Observer};
 pub use options::ClientOptions;
+pub use queue::admission::Claim;
 pub use states::{SessionState, SessionStatus, States};
+pub use terms::LocalFirst;

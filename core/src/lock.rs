@@ -2,23 +2,25 @@
 
 use std::{sync::Arc, time::Duration};
 
-use tokio::sync::oneshot;
-use tracing::Instrument;
-
 use crate::{
+    acquiring::{self, Acquiring, How},
     client::Client,
     contender::{self, Contender},
-    engine::{self, Command, Won},
+    election::validate_proclamation,
     error::{Code, Error, Result},
     guard::Guard,
-    hub::Acquire,
-    options::{validate_name, whole_seconds},
-    queue::wire::{self, Prefix},
-    store::{Reply, ReplyBody},
-    terms::{Mode, Ticket},
+    hub::{Acquire, Want},
+    options::{invalid, validate_name, validate_sharing},
+    queue::{
+        admission::Claim,
+        wire::{self, Prefix},
+    },
+    store::{Reply, ReplyBody, Request},
+    terms::LocalFirst,
 };
 
-/// A name that can be locked, and how it is to be locked. Cheap to clone; making one does nothing yet.
+/// A name that can be locked, and how it is to be locked: as a mutex, as the reader or writer of a read-write lock, or as a
+/// semaphore. Cheap to clone; making one does nothing yet.
 ///
 /// Owners take turns in the order in which their keys were created in etcd (FIFO), across processes, languages and hosts, and
 /// together with etcd's own `etcdctl lock` and the Go package `concurrency`. Names are compared byte by byte; `/lock/a/b` does
@@ -26,17 +28,50 @@ use crate::{
 #[must_use = "a lock does nothing until it is acquired"]
 #[derive(Clone, Debug)]
 pub struct Lock {
-    client: Client,
-    name: Arc<str>,
-    ttl: Option<Duration>,
-    renew: bool,
-    requeue: bool,
+    pub(crate) client: Client,
+    pub(crate) name: Arc<str>,
+    kind: Kind,
+    pub(crate) how: How,
+    /// What the key says, where it is a candidate's.
+    proclaims: Option<Arc<[u8]>>,
+}
+
+/// What was said about what the lock is. What does not fit together is told by the acquire.
+#[derive(Clone, Copy, Debug, Default)]
+struct Kind {
+    is_shared: bool,
+    permits: Option<u32>,
+    limit: Option<u32>,
 }
 
 impl Client {
     /// The lock of this name: 1 to 1,024 bytes of UTF-8 without NUL, taken verbatim. A bad name is reported by its operations.
     pub fn lock(&self, name: &str) -> Lock {
-        Lock { client: self.clone(), name: name.into(), ttl: None, renew: true, requeue: true }
+        let (kind, how) = (Kind::default(), How::default());
+        Lock { client: self.clone(), name: name.into(), kind, how, proclaims: None }
+    }
+
+    /// The semaphore of this name, which has `limit` permits, 1 to 2,147,483,647. An acquire takes one of them, or as many as
+    /// [`Lock::permits`] says.
+    ///
+    /// First come, first served, for permits, too: a request for many is not overtaken by requests for few. Whoever locks the same
+    /// name as a mutex gets it when all permits that were taken before are back. All who use the name must say the same limit;
+    /// the acquire that comes second with another one fails with [`Code::LimitMismatch`]. The permits of a holder that crashed are
+    /// back after its TTL.
+    pub fn semaphore(&self, name: &str, limit: u32) -> Lock {
+        let mut semaphore = self.lock(name);
+        semaphore.kind.limit = Some(limit);
+        semaphore
+    }
+
+    /// The lock of this name, with that claim. For the bindings of other languages.
+    #[doc(hidden)]
+    pub fn lock_as(&self, name: &str, claim: Claim) -> Lock {
+        match claim {
+            Claim::Exclusive => self.lock(name),
+            Claim::Shared => self.lock(name).shared(),
+            Claim::Permits { permits, limit } => self.semaphore(name, limit).permits(permits),
+        }
     }
 }
 
@@ -46,17 +81,34 @@ impl Lock {
         &self.name
     }
 
+    /// Shares the lock with everybody else who does: the reader of a read-write lock, of which the plain lock is the writer.
+    ///
+    /// First come, first served: a reader that comes after a writer waits for it, also if other readers still hold, so that
+    /// readers never starve a writer. There is no upgrade: whoever holds it shared and wants all of it releases first, and somebody
+    /// else may be faster.
+    pub fn shared(mut self) -> Self {
+        self.kind.is_shared = true;
+        self
+    }
+
+    /// How many permits of a [semaphore](Client::semaphore) an acquire takes, all or none of them: 1, unless told otherwise, and at
+    /// most the limit.
+    pub fn permits(mut self, permits: u32) -> Self {
+        self.kind.permits = Some(permits);
+        self
+    }
+
     /// Holds with this TTL instead of the client's: how long the lock stays taken after its owner crashed. At least 2 s, at
     /// most 30 days, rounded up to whole seconds; etcd may choose a longer one. Each TTL has a lease of its own.
     pub fn ttl(mut self, ttl: Duration) -> Self {
-        self.ttl = Some(ttl);
+        self.how.ttl = Some(ttl);
         self
     }
 
     /// Whether the hold is renewed until it is released (`true`, the default). With `false` it ends at its TTL: a lock that
     /// frees itself. It is renewed while it waits in any case.
     pub fn renew(mut self, renew: bool) -> Self {
-        self.renew = renew;
+        self.how.renew = renew;
         self
     }
 
@@ -64,7 +116,47 @@ impl Lock {
     /// it fails with [`Code::Lost`]; if its key went first, with the reason
     /// [`LostReason::KeyDeleted`](crate::LostReason::KeyDeleted), whatever took the key.
     pub fn requeue(mut self, requeue: bool) -> Self {
-        self.requeue = requeue;
+        self.how.requeue = requeue;
+        self
+    }
+
+    /// As a candidate of the election of this name, with what it proclaims.
+    pub(crate) fn proclaiming(mut self, value: Arc<[u8]>) -> Self {
+        self.proclaims = Some(value);
+        self
+    }
+
+    /// Shares one place in the queue with those of this client that wait for the same lock, with the same TTL, and are
+    /// `local_first`, too: they pass it on among themselves, first come first served, without a word to etcd. While others wait
+    /// elsewhere, for 64 turns or 100 ms at most, counted from when the place was won; then it is their turn.
+    ///
+    /// For many tasks of one process that take turns often. It is less fair to others than a lock usually is: whoever waits
+    /// elsewhere waits for so much of each client ahead, and no longer. Owners that share a place have one
+    /// [token](crate::Guard::token) and are told apart by their [sequence](crate::Guard::sequence).
+    ///
+    /// For exclusive locks that are renewed; others fail with [`Code::InvalidArgument`].
+    pub fn local_first(self) -> Self {
+        self.local_first_within(LocalFirst::default())
+    }
+
+    /// [`Lock::local_first`] with another bound: at least 1 turn, and more than zero and at most a minute.
+    pub fn local_first_within(mut self, bound: LocalFirst) -> Self {
+        self.how.sharing.local_first = Some(bound);
+        self
+    }
+
+    /// Keeps the place in the queue for so long after a release if nobody waits, so that the next acquire of this lock by this
+    /// client, with the same TTL and `local_first` or `linger` itself, asks etcd for nothing and takes well under a microsecond.
+    /// At most an hour; zero, the default, is not at all.
+    ///
+    /// The place is given up at once when anybody else stands in the queue, before the session is short of time, and when the client
+    /// is closed. So others who wait are told to go on as soon as etcd has told us of them; a *try* elsewhere fails meanwhile, and
+    /// `queue()` shows this client. Owners share a [token](crate::Guard::token) as with [`Lock::local_first`]; an acquire that
+    /// does neither gives up the place and takes one of its own. At most a thousand locks of a client linger.
+    ///
+    /// For exclusive locks that are renewed; others fail with [`Code::InvalidArgument`].
+    pub fn linger(mut self, span: Duration) -> Self {
+        self.how.sharing.linger = span;
         self
     }
 
@@ -73,7 +165,8 @@ impl Lock {
     /// An acquire by somebody who holds the same lock already waits for ever: locks are not re-entrant.
     ///
     /// # Errors
-    /// [`Code::InvalidArgument`] for a bad name or TTL. [`Code::Unavailable`], [`Code::DeadlineExceeded`],
+    /// [`Code::InvalidArgument`] for a bad name, TTL, limit or number of permits. [`Code::LimitMismatch`] if somebody who came before
+    /// uses the name as something else: shared, where this asks for permits, or with another limit. [`Code::Unavailable`], [`Code::DeadlineExceeded`],
     /// [`Code::Unauthenticated`], [`Code::PermissionDenied`] or [`Code::ResourceExhausted`] if the queue could not be joined
     /// within the request timeout. [`Code::Closed`] if the client is closed. [`Code::Lost`] as [`Lock::requeue`] says.
     ///
@@ -105,19 +198,16 @@ impl Lock {
         limit: Option<Duration>,
         answer: impl FnOnce(Result<Guard>) + Send + 'static,
     ) -> Acquiring {
-        let ticket = self.client.next_ticket();
-        match self.wanted(limit) {
-            Ok(wanted) => {
-                let (client, name) = (self.client.clone(), self.name.clone());
-                let answer = move |result: Result<Won>| answer(result.map(|won| Guard::new(client, name, won)));
-                self.client.send(Command::Acquire(ticket, wanted, Box::new(answer)));
-            }
-            Err(error) => answer(Err(error)),
+        if let Some(guard) = self.take_lingering() {
+            answer(Ok(guard));
+            return acquiring::over(&self.client);
         }
-        Acquiring { client: self.client.clone(), ticket }
+        acquiring::begin(&self.client, &self.name, self.proclaims.is_some(), self.wanted(limit), answer)
     }
 
-    /// Takes the lock if nobody holds it or waits for it; otherwise answers `None` and leaves nothing in the queue.
+    /// Takes the lock if that is possible at once; otherwise answers `None` and leaves nothing in the queue. It never overtakes: a
+    /// mutex is free if nobody holds it or waits for it, a share of it if nobody but readers does, permits if so many are left and
+    /// nobody waits for others.
     ///
     /// It never loses to a guard of the same client that was dropped or released before.
     ///
@@ -128,13 +218,7 @@ impl Lock {
     /// As [`Lock::acquire`].
     pub fn try_acquire(&self) -> impl Future<Output = Result<Option<Guard>>> + Send + 'static {
         let tried = self.request(Some(Duration::ZERO));
-        async move {
-            match tried.await {
-                Ok(guard) => Ok(Some(guard)),
-                Err(error) if error.is_not_acquired() => Ok(None),
-                Err(error) => Err(error),
-            }
-        }
+        async move { acquiring::tried(tried.await) }
     }
 
     /// [`Lock::acquire`] for programs, threads and functions that are not asynchronous: blocks the thread until the lock is
@@ -162,7 +246,7 @@ impl Lock {
         pollster::block_on(self.try_acquire())
     }
 
-    /// Everybody in the queue, the holder first, foreign clients included.
+    /// Everybody in the queue, the holder or holders first, foreign clients included.
     ///
     /// # Errors
     /// As [`Client::ping`], and [`Code::PermissionDenied`].
@@ -173,7 +257,7 @@ impl Lock {
         validate_name(&self.name)?;
         let prefix = self.prefix();
         let what = format!("could not read the queue of the lock {:?}", self.name);
-        match self.client.call(wire::snapshot(&prefix), &what).await? {
+        match self.client.call(wire::snapshot(&prefix, None), &what).await? {
             Reply { body: ReplyBody::Range(range), .. } => Ok(contender::in_order(&prefix, range.kvs)),
             _ => Err(Error::new(Code::Internal, "etcd's reply to a read has an unknown shape")),
         }
@@ -197,76 +281,86 @@ impl Lock {
         let contenders = self.queue().await?;
         let found = contenders.into_iter().find(|contender| contender.token == token).ok_or_else(gone)?;
         let what = format!("could not release the lock {:?} by force", self.name);
-        let request = wire::delete(&[(found.raw_key, token)]);
+        let request = Request::Txn(wire::delete(&[(found.raw_key, token)]));
         // Safe to repeat: only the key of this token is ever deleted. If it is gone, somebody was faster, perhaps we.
         self.client.call(request, &what).await.map(drop)
     }
 
-    fn prefix(&self) -> Prefix {
+    pub(crate) fn prefix(&self) -> Prefix {
         Prefix::new(self.client.namespace(), &self.name)
+    }
+
+    /// What is claimed of the name.
+    fn claim(&self) -> Result<Claim> {
+        let claim = match self.kind {
+            Kind { is_shared: false, permits: None, limit: None } => return Ok(Claim::Exclusive),
+            Kind { is_shared: true, permits: None, limit: None } => return Ok(Claim::Shared),
+            Kind { is_shared: false, permits, limit: Some(limit) } => {
+                Claim::Permits { permits: permits.unwrap_or(1), limit }
+            }
+            Kind { is_shared: true, .. } => {
+                return Err(invalid(format!("{:?} is a semaphore or has permits: it cannot be shared", self.name)));
+            }
+            Kind { permits: Some(_), .. } => {
+                return Err(invalid(format!("{:?} is no semaphore: only client.semaphore(…) has permits", self.name)));
+            }
+        };
+        match claim {
+            claim if claim.is_valid() => Ok(claim),
+            Claim::Permits { limit, .. } if !(1..=Claim::MAX_LIMIT).contains(&limit) => Err(invalid(format!(
+                "the semaphore {:?} cannot have {limit} permits; it has 1 to {}",
+                self.name,
+                Claim::MAX_LIMIT
+            ))),
+            claim => {
+                Err(invalid(format!("nobody can take {claim} of the semaphore {:?}; take 1 to its limit", self.name)))
+            }
+        }
+    }
+
+    /// Whether it may share its place as it was told to.
+    fn check_sharing(&self) -> Result<()> {
+        if self.proclaims.is_some() && self.how.sharing.is_some() {
+            return Err(invalid("a candidate has a place of its own: an election cannot be local_first or linger"));
+        }
+        validate_sharing(self.how.sharing, self.how.renew, self.claim()?)
+    }
+
+    /// Takes the place that lingers, if there is one that is shared like this.
+    fn take_lingering(&self) -> Option<Guard> {
+        let loans = self.client.loans().filter(|_| self.how.sharing.is_some())?;
+        self.check_sharing().ok()?;
+        let won = loans.take(&self.name, self.how.whole_ttl(&self.client).ok()?, self.how.sharing)?;
+        Some(Guard::new(self.client.clone(), self.name.clone(), won, false))
+    }
+
+    /// What is wanted of the name.
+    pub(crate) fn want(&self) -> Result<Want> {
+        validate_name(&self.name)?;
+        Ok(Want { name: self.name.clone(), claim: self.claim()? })
     }
 
     /// What is asked of the engine.
     fn wanted(&self, limit: Option<Duration>) -> Result<Acquire> {
-        validate_name(&self.name)?;
-        let ttl = match self.ttl {
-            Some(ttl) => whole_seconds(ttl)?,
-            None => self.client.ttl(),
+        let want = self.want()?;
+        self.check_sharing()?;
+        let value = match &self.proclaims {
+            Some(value) => {
+                validate_proclamation(value)?;
+                value.clone()
+            }
+            None => self.client.metadata(),
         };
-        Ok(Acquire {
-            name: self.name.clone(),
-            mode: if limit == Some(Duration::ZERO) { Mode::Try } else { Mode::Wait },
-            ttl,
-            renew: self.renew,
-            requeue: self.requeue,
-            wait: limit.filter(|limit| !limit.is_zero()),
-            value: self.client.metadata(),
-        })
+        self.how.acquire(&self.client, vec![want], value, limit)
     }
 
     /// An acquire that begins when it is first polled, and owns what it needs.
     fn request(&self, limit: Option<Duration>) -> impl Future<Output = Result<Guard>> + Send + 'static {
         let lock = self.clone();
-        let span = tracing::info_span!("acquire", lock = %self.name);
-        let acquire = async move {
-            let (answer, acquired) = oneshot::channel();
-            // A guard that comes when nobody waits for it any more is released by its drop.
-            let acquiring = lock.acquire_then(limit, move |result| drop(answer.send(result)));
-            let mut cancel = CancelOnDrop { acquiring, is_answered: false };
-            let result = acquired.await;
-            cancel.is_answered = true;
-            result.unwrap_or_else(|_| Err(engine::ended()))
+        let take = {
+            let lock = self.clone();
+            move || lock.take_lingering()
         };
-        // The hold is a span beside it, not within: it goes on when the acquire is over.
-        async move { acquire.instrument(span).await.map(Guard::with_span) }
-    }
-}
-
-/// An acquire that is on its way, or was.
-#[doc(hidden)]
-#[derive(Clone, Debug)]
-pub struct Acquiring {
-    client: Client,
-    ticket: Ticket,
-}
-
-impl Acquiring {
-    /// Gives it up. The answer comes when the key is withdrawn: [`Code::Cancelled`], or the guard if that was won before.
-    pub fn cancel(&self) {
-        self.client.send(Command::Cancel(self.ticket));
-    }
-}
-
-/// Tells the engine when nobody waits for an acquire any more.
-struct CancelOnDrop {
-    acquiring: Acquiring,
-    is_answered: bool,
-}
-
-impl Drop for CancelOnDrop {
-    fn drop(&mut self) {
-        if !self.is_answered {
-            self.acquiring.cancel();
-        }
+        acquiring::request(self.name.clone(), take, move |answer| lock.acquire_then(limit, answer))
     }
 }

@@ -1,6 +1,6 @@
 //! What a client counts and times, as values and as OpenMetrics text.
 //!
-//! The engine of the client is the only writer, so a counter is a load and a store; readers may be any thread. Lock names are
+//! The engine of the client writes, and whoever takes and gives back a place that lingers. Lock names are
 //! no labels: there can be as many of them as there are orders.
 
 use std::{
@@ -63,6 +63,17 @@ pub struct Family {
     pub samples: Vec<Sample>,
 }
 
+impl Family {
+    /// What its values are: `counter`, `gauge` or `histogram`. One without values counts what has not happened yet.
+    pub fn kind(&self) -> &'static str {
+        match self.samples.first().map(|sample| &sample.value) {
+            Some(Value::Gauge(_)) => "gauge",
+            Some(Value::Histogram { .. }) => "histogram",
+            Some(Value::Counter(_)) | None => "counter",
+        }
+    }
+}
+
 /// One value of a [`Family`].
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
@@ -90,14 +101,13 @@ pub enum Value {
     },
 }
 
-/// A number that one thread changes and all may read.
+/// A number that only grows.
 #[derive(Debug, Default)]
 struct Counter(AtomicU64);
 
 impl Counter {
     fn add(&self, more: u64) {
-        // One writer: nothing can come between.
-        self.0.store(self.0.load(Relaxed).wrapping_add(more), Relaxed);
+        self.0.fetch_add(more, Relaxed);
     }
 
     fn get(&self) -> u64 {
@@ -288,13 +298,9 @@ fn outcome_name(index: usize) -> String {
 
 impl fmt::Display for Metrics {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        for Family { name, help, unit, samples } in &self.families {
-            let kind = match samples.first().map(|sample| &sample.value) {
-                Some(Value::Gauge(_)) => "gauge",
-                Some(Value::Histogram { .. }) => "histogram",
-                Some(Value::Counter(_)) | None => "counter",
-            };
-            writeln!(f, "# TYPE {name} {kind}")?;
+        for family in &self.families {
+            let Family { name, help, unit, samples } = family;
+            writeln!(f, "# TYPE {name} {}", family.kind())?;
             if let Some(unit) = unit {
                 writeln!(f, "# UNIT {name} {unit}")?;
             }

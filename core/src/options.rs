@@ -4,10 +4,12 @@ use std::{fmt, path::PathBuf, sync::Arc, time::Duration};
 
 use crate::{
     error::{Code, Error, Result},
+    queue::admission::Claim,
     store::{
         Store,
         etcd::{EtcdConfig, TlsConfig},
     },
+    terms::{LocalFirst, Sharing},
     text,
 };
 
@@ -15,6 +17,10 @@ use crate::{
 pub(crate) const MIN_TTL: Duration = Duration::from_secs(2);
 /// The longest TTL: a lock that stays taken for longer after a crash is a mistake.
 pub(crate) const MAX_TTL: Duration = Duration::from_secs(30 * 24 * 3600);
+/// The longest time for which a lock is passed on that others wait for: it is what these wait for each client ahead.
+const MAX_LOCAL_TIME: Duration = Duration::from_secs(60);
+/// The longest time for which a place stays that nobody holds: each costs a watch, and a read now and then.
+const MAX_LINGER: Duration = Duration::from_secs(3600);
 /// The longest name, in bytes.
 const MAX_NAME: usize = 1024;
 const TIMEOUTS: std::ops::RangeInclusive<Duration> = Duration::from_millis(10)..=Duration::from_secs(3600);
@@ -44,6 +50,8 @@ pub struct ClientOptions {
     login: Option<(String, String)>,
     plaintext_password: bool,
     pub(crate) in_order: bool,
+    /// Whether requests may share a transaction.
+    pub(crate) batches: bool,
     ca_file: Option<PathBuf>,
     cert_file: Option<PathBuf>,
     key_file: Option<PathBuf>,
@@ -85,6 +93,7 @@ impl ClientOptions {
             login: None,
             plaintext_password: false,
             in_order: false,
+            batches: true,
             ca_file: None,
             cert_file: None,
             key_file: None,
@@ -175,6 +184,13 @@ impl ClientOptions {
     #[doc(hidden)]
     pub fn in_order(mut self) -> Self {
         self.in_order = true;
+        self
+    }
+
+    /// Sends each request in a transaction of its own: for those who measure what sharing one brings.
+    #[doc(hidden)]
+    pub fn without_batches(mut self) -> Self {
+        self.batches = false;
         self
     }
 
@@ -306,6 +322,35 @@ pub(crate) fn whole_seconds(ttl: Duration) -> Result<Duration> {
     Ok(Duration::from_secs(ttl.as_secs() + u64::from(ttl.subsec_nanos() > 0)))
 }
 
+/// Whether places can be shared like this, by holds with that claim that are renewed or not.
+pub(crate) fn validate_sharing(sharing: Sharing, renew: bool, claim: Claim) -> Result<()> {
+    let Sharing { local_first, linger } = sharing;
+    if let Some(LocalFirst { turns, time }) = local_first {
+        if turns == 0 {
+            return Err(invalid("local_first needs at least 1 turn"));
+        }
+        if time.is_zero() || time > MAX_LOCAL_TIME {
+            return Err(invalid(format!(
+                "local_first passes a lock on for more than zero and at most {MAX_LOCAL_TIME:?}, not for {time:?}"
+            )));
+        }
+    }
+    if linger > MAX_LINGER {
+        return Err(invalid(format!("a lock can linger for at most {MAX_LINGER:?}, not for {linger:?}")));
+    }
+    if sharing.is_some() && claim != Claim::Exclusive {
+        return Err(invalid(format!(
+            "only an exclusive lock can be local_first or linger, not one that is {claim}: others would wait for what nobody holds"
+        )));
+    }
+    if sharing.is_some() && !renew {
+        return Err(invalid(
+            "a hold without renewal has a lease of its own, so its lock cannot be local_first or linger; renew it",
+        ));
+    }
+    Ok(())
+}
+
 /// Whether `name` can be locked.
 pub(crate) fn validate_name(name: &str) -> Result<()> {
     let problem = if name.is_empty() {
@@ -320,7 +365,7 @@ pub(crate) fn validate_name(name: &str) -> Result<()> {
     Err(invalid(format!("the name of the lock {problem}; a name has 1 to {MAX_NAME} bytes of UTF-8 without NUL")))
 }
 
-fn invalid(message: impl Into<String>) -> Error {
+pub(crate) fn invalid(message: impl Into<String>) -> Error {
     Error::new(Code::InvalidArgument, message)
 }
 

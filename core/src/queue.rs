@@ -9,6 +9,7 @@
 //! There is one way in, [`Queue::handle`]; whatever comes in, the queue is settled when it returns.
 
 pub mod admission;
+pub mod company;
 mod numbers;
 pub mod place;
 pub mod view;
@@ -28,9 +29,10 @@ use std::{
 
 pub use self::numbers::Taints;
 use self::{
+    company::Company,
     numbers::Numbers,
     place::{Departure, Entrant, Life, Place},
-    view::{Position, View},
+    view::View,
     watching::Watching,
     wire::Prefix,
 };
@@ -65,6 +67,8 @@ pub enum Input {
     Watch(WatchReply),
     /// Something speaks against the key of this place: it is looked for.
     Doubt(PlaceId),
+    /// Whether to tell what company this place has, whose turn it is; while it is to be told, all of the queue is watched.
+    Follow(PlaceId, bool),
     /// Another history has begun: what is known of the order is worth nothing, and what was seen of it is seen no more.
     Restart,
     /// Time passed.
@@ -77,13 +81,12 @@ pub enum Effect {
     /// The place is to be enqueued: when it is its turn to be sent, [`Queue::request`] says how; answer with [`Input::Joined`]. One
     /// transaction can carry what several queues ask for.
     Join(PlaceId),
-    /// Delete these keys, each if it was created at its revision; answer with [`Input::Deleted`].
-    Delete(Vec<PlaceId>, Vec<(Key, i64)>),
-    /// Read the whole queue; answer with [`Input::Read`].
-    Read,
-    /// See whether the key of this place and, if there is one, the key that it waits for still stand; answer with
-    /// [`Input::Checked`].
-    Check(PlaceId, (Key, i64), Option<(Key, i64)>),
+    /// The keys of these places are to be deleted, each if it was created at its revision: [`Queue::keys_of`]; answer with [`Input::Deleted`].
+    Delete(Vec<PlaceId>),
+    /// Read the whole queue or, where a revision is given, what was created until then; answer with [`Input::Read`].
+    Read(Option<i64>),
+    /// See whether the key of this place and those that it waits for still stand; answer with [`Input::Checked`].
+    Check(PlaceId, (Key, i64), Vec<(Key, i64)>),
     /// Open a watch; answer with [`Input::Watch`].
     Watch(WatchId, Keys),
     /// Close a watch.
@@ -92,8 +95,12 @@ pub enum Effect {
     Stands(PlaceId),
     /// It is the turn of the place: its key and create revision. It stays so until it leaves or vanishes.
     Admitted(PlaceId, Key, i64),
+    /// The company of the place that is followed changed.
+    Company(PlaceId, Company),
     /// A try found somebody in its way. The place is to be left.
     Refused(PlaceId),
+    /// This key ahead claims what cannot be weighed against the claim of the place, which is to be left.
+    Mismatch(PlaceId, Key),
     /// A place could not join; it is to be left, or sent again.
     Failed(PlaceId, StoreError),
     /// The key of a place is gone, and not by us; so is the place.
@@ -109,6 +116,19 @@ pub enum Effect {
     Ambiguous(Key, LeaseId),
     /// A key came into the order that none of our places has.
     Stranger(Key),
+}
+
+/// Who stands in a place's way.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Blocker {
+    /// Its key.
+    pub key: Key,
+    /// Its create revision.
+    pub token: i64,
+    /// Whether it holds; otherwise it waits itself.
+    pub holds: bool,
+    /// Whether it has no lease that will end it one day.
+    pub has_no_lease: bool,
 }
 
 /// What a queue may ask its client.
@@ -131,12 +151,13 @@ pub struct Queue {
     keys: BTreeMap<Key, PlaceId>,
     /// Places whose key stands and is wanted, by its create revision.
     standing: BTreeMap<i64, PlaceId>,
-    /// How many of them wait.
-    waiting: usize,
-    /// The others, whose turn it is.
-    admitted: Vec<PlaceId>,
-    /// Tries that queued among others, and leave unless it is their turn.
-    impatient: BTreeSet<PlaceId>,
+    /// Those of them that wait.
+    waiting: BTreeMap<i64, PlaceId>,
+    /// The others, whose turn it is, and since when.
+    admitted: BTreeSet<(Moment, PlaceId)>,
+    /// Those that wait and leave by what the order will say of them: tries that queued among others, and claims that may not go with
+    /// one ahead.
+    unjudged: BTreeSet<PlaceId>,
     /// Tries that wait for our own deletes.
     blocked: BTreeSet<(u64, PlaceId)>,
     /// Places whose keys are to be deleted, in the order in which they left.
@@ -149,9 +170,13 @@ pub struct Queue {
     is_deleting: bool,
     /// Deleted keys whose deletion the view has not seen yet, by its revision.
     gone: BTreeSet<(i64, PlaceId)>,
+    /// The place whose company is told, and what was told last.
+    followed: Option<(PlaceId, Company)>,
     numbers: BTreeMap<LeaseId, Numbers>,
     view: View,
     watching: Watching,
+    /// In a crowd: the keys that stood in our way, the last one first.
+    nearby: VecDeque<Keys>,
 }
 
 impl Queue {
@@ -163,18 +188,20 @@ impl Queue {
             places: BTreeMap::new(),
             keys: BTreeMap::new(),
             standing: BTreeMap::new(),
-            waiting: 0,
-            admitted: Vec::new(),
-            impatient: BTreeSet::new(),
+            waiting: BTreeMap::new(),
+            admitted: BTreeSet::new(),
+            unjudged: BTreeSet::new(),
             blocked: BTreeSet::new(),
             leaving: BTreeMap::new(),
             departures: 0,
             undeleted: VecDeque::new(),
             is_deleting: false,
             gone: BTreeSet::new(),
+            followed: None,
             numbers: BTreeMap::new(),
             view: View::default(),
             watching: Watching::new(recheck),
+            nearby: VecDeque::new(),
         }
     }
 
@@ -192,18 +219,20 @@ impl Queue {
             Input::Watch(reply) => self.on_watch(now, reply, out),
             Input::Checked(id, result) => self.on_checked(now, id, result, out),
             Input::Doubt(id) => self.doubt(id, out),
+            Input::Follow(id, is_wanted) => self.follow(id, is_wanted),
             Input::Restart => self.restart(out),
             Input::Wake => {}
         }
         self.delete_next(out);
         self.aim(now, host, out);
         self.admit(now, out);
+        self.tell_company(out);
         self.forget_seen();
     }
 
     /// When [`Input::Wake`] is due.
     pub fn wake(&self) -> Option<Moment> {
-        self.watching.wake(self.admitted_since(), self.waiting)
+        self.watching.wake(self.next_settling(), self.watchers())
     }
 
     /// The name.
@@ -232,9 +261,17 @@ impl Queue {
         self.places.get(&id).filter(|place| place.stands()).map(|place| (&place.key, place.revision))
     }
 
-    /// The key that stands first, with its create revision, and whether it has no lease that will end it one day.
-    pub fn first(&self) -> Option<(&Position, bool)> {
-        self.view.first().map(|position| (position, self.view.has_no_lease(position)))
+    /// The first whom a place waits for.
+    pub fn blocker(&self, id: PlaceId) -> Option<Blocker> {
+        if self.view.is_partial() {
+            return None; // others may stand ahead of whom it shows
+        }
+        let Place { key, revision, .. } = self.places.get(&id)?;
+        let position = (*revision, key.clone());
+        let first = self.view.line().first_obstacle(&position, wire::claim_of(key))?;
+        let (token, key) = first.clone();
+        let holds = self.view.line().admits(first, wire::claim_of(&key));
+        Some(Blocker { has_no_lease: self.view.has_no_lease(first), token, key, holds })
     }
 
     /// The watches that are open or being opened.
@@ -242,17 +279,15 @@ impl Queue {
         self.view.watches()
     }
 
-    fn admitted_since(&self) -> Option<Moment> {
-        let since = |id: &PlaceId| match self.places.get(id)?.life {
-            Life::Admitted(since) => Some(since),
-            _ => None,
-        };
-        self.admitted.iter().filter_map(since).min()
+    /// Places whose turn it has been for a while, the oldest first: most are released before that.
+    fn settled(&self) -> impl Iterator<Item = PlaceId> {
+        self.admitted.iter().take_while(|(since, _)| self.watching.is_settled(*since)).map(|(_, id)| *id)
     }
 
-    /// The keys of places whose turn it is.
-    fn admitted_keys(&self) -> impl Iterator<Item = Keys> {
-        self.admitted.iter().filter_map(|id| Some(Keys::one(self.places.get(id)?.key.clone())))
+    /// When it will have been the turn of the next one for a while.
+    fn next_settling(&self) -> Option<Moment> {
+        let next = self.admitted.iter().find(|(since, _)| !self.watching.is_settled(*since));
+        next.map(|(since, _)| self.watching.settles_at(*since))
     }
 
     /// Moves a place on, and every index with it.
@@ -265,22 +300,25 @@ impl Queue {
             self.standing.insert(revision, id);
         } else if stood && !stands {
             self.standing.remove(&revision);
-            self.impatient.remove(&id);
+            self.followed.take_if(|(followed, _)| *followed == id);
         }
         if has_left && !had_left {
             self.view.discount((revision, place.key.clone()));
         }
         match before {
-            Life::Waiting => self.waiting -= 1,
-            Life::Admitted(_) => self.admitted.retain(|other| *other != id),
+            Life::Waiting => {
+                self.waiting.remove(&revision);
+                self.unjudged.remove(&id);
+            }
+            Life::Admitted(since) => drop(self.admitted.remove(&(since, id))),
             Life::Blocked(behind) => drop(self.blocked.remove(&(behind, id))),
             Life::Leaving(number) => drop(self.leaving.remove(&number)),
             Life::Gone(revision) => drop(self.gone.remove(&(revision, id))),
             Life::Sending { .. } | Life::Unsent => {}
         }
         match life {
-            Life::Waiting => self.waiting += 1,
-            Life::Admitted(_) => self.admitted.push(id),
+            Life::Waiting => drop(self.waiting.insert(revision, id)),
+            Life::Admitted(since) => drop(self.admitted.insert((since, id))),
             Life::Blocked(behind) => drop(self.blocked.insert((behind, id))),
             Life::Leaving(number) => drop(self.leaving.insert(number, id)),
             Life::Gone(revision) => drop(self.gone.insert((revision, id))),

@@ -185,7 +185,12 @@ impl Session {
 
     /// Whether a lock may be handed over now: enough time is left for the new owner to do anything with it.
     pub fn can_hold(&self, now: Moment) -> bool {
-        self.is_live() && now.until(self.deadline()) >= self.ttl / 5
+        self.is_live() && now.until(self.deadline()) >= self.slack()
+    }
+
+    /// How much time must be left for that.
+    pub fn slack(&self) -> Duration {
+        self.ttl / 5
     }
 
     /// Whether (nearly) a whole TTL is left: what a hold without renewal starts with.

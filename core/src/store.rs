@@ -136,7 +136,19 @@ pub enum Op {
     Txn(Txn),
 }
 
-/// A read. Always linearizable; in the order of the keys, because any other order makes etcd read the whole range.
+/// Which keys of a range are read.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub enum Pick {
+    /// All of them, in the order of the keys.
+    #[default]
+    All,
+    /// Those that were created at this revision or before. Positive.
+    CreatedUntil(i64),
+    /// All of them, the last one created first.
+    Newest,
+}
+
+/// A read. Always linearizable. Whatever is picked but all, etcd reads and counts the whole range, whatever the limit.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Range {
     /// What to read.
@@ -145,6 +157,8 @@ pub struct Range {
     pub limit: i64,
     /// Leaves the values out of the reply, and the leases: etcd 3.7 does not tell those either then.
     pub keys_only: bool,
+    /// Which of them.
+    pub pick: Pick,
 }
 
 /// If every condition holds, `then`, otherwise `otherwise`; all of it at one revision.
@@ -378,10 +392,12 @@ pub struct WatchEvent {
 }
 
 /// What happened to a key.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum Change {
     /// It was written.
     Put {
+        /// What was written.
+        value: Arc<[u8]>,
         /// The revision at which it was created.
         create_revision: i64,
         /// The lease it is attached to.

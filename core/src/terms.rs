@@ -2,6 +2,8 @@
 //!
 //! Nothing here does anything, and nothing here needs another room.
 
+use std::time::Duration;
+
 /// An acquire and, once it won, its hold. Chosen by the caller, unique within a client.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Ticket(pub u64);
@@ -26,4 +28,43 @@ pub enum Mode {
     Wait,
     /// Take the lock if nobody has it.
     Try,
+}
+
+/// How far callers of one client may pass a lock on among themselves while others wait for it: the bound of a lock that is
+/// [`local_first`](crate::Lock::local_first).
+///
+/// Whoever waits elsewhere waits for at most so much of each client ahead, and for the hold that goes on when it is used up.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct LocalFirst {
+    /// How many owners the lock may have one after the other, the first one included. At least 1; 64 unless told otherwise.
+    pub turns: u32,
+    /// For how long it may be passed on after it was won: more than zero, at most a minute; 100 ms unless told otherwise.
+    pub time: Duration,
+}
+
+impl Default for LocalFirst {
+    fn default() -> Self {
+        Self { turns: 64, time: Duration::from_millis(100) }
+    }
+}
+
+/// How an acquire shares its place with others of its client.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub struct Sharing {
+    /// Takes turns with those that wait in the same client, with one place for all of them.
+    pub local_first: Option<LocalFirst>,
+    /// How long the place stays when nobody waits; zero is not at all.
+    pub linger: Duration,
+}
+
+impl Sharing {
+    /// Whether it shares its place at all.
+    pub fn is_some(&self) -> bool {
+        self.local_first.is_some() || !self.linger.is_zero()
+    }
+
+    /// How far a place may be passed on that others wait for, or may wait for.
+    pub fn bound(&self) -> LocalFirst {
+        self.local_first.unwrap_or_default()
+    }
 }

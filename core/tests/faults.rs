@@ -8,10 +8,12 @@
 
 use std::time::{Duration, Instant};
 
-use leasehold::{ClientOptions, Code, Guard, LostReason};
+use leasehold::{Client, ClientOptions, Code, Guard, LostReason, Sample, Value};
 use leasehold_etcd::{Cluster, User, Version, eventually};
 use tokio::time::{sleep, timeout};
 
+/// What etcd counts of the tokens that it has given.
+const LOGINS: &str = r#"grpc_server_handled_total{grpc_code="OK",grpc_method="Authenticate""#;
 /// Longer than any election and any TTL here, on a busy machine.
 const PATIENCE: Duration = Duration::from_secs(60);
 
@@ -27,6 +29,18 @@ async fn expect_nothing_left(cluster: &Cluster) {
     eventually("nothing is left", is_empty).await;
 }
 
+/// Waits until the client's session was renewed so many times more.
+async fn renewed(client: &Client, times: u64) {
+    let count = || {
+        let families = client.metrics().families;
+        let renewals = families.iter().find(|family| family.name == "leasehold_renewals").expect("counted");
+        let [Sample { value: Value::Counter(count), .. }] = renewals.samples[..] else { panic!("{renewals:?}") };
+        count
+    };
+    let wanted = count() + times;
+    eventually("the session is renewed", async || count() >= wanted).await;
+}
+
 /// Whether the lock was lost so far.
 async fn is_lost(guard: &Guard) -> bool {
     timeout(Duration::ZERO, guard.lost()).await.is_ok()
@@ -37,9 +51,11 @@ async fn is_lost(guard: &Guard) -> bool {
 async fn tokens_that_expire_cost_no_lock() {
     let users = [User::new("alice", "secret").prefix("/lock/")];
     let builder = Cluster::builder().version(Version::V3_7).auth("root-password", users);
-    let cluster = builder.arg("--auth-token-ttl=2").start().await.unwrap();
+    // Each use prolongs a token by this, and the server looks once a second for those that are over: one that is used at each
+    // renewal alone, every third of the TTL, is never good for two.
+    let cluster = builder.arg("--auth-token-ttl=1").start().await.unwrap();
     let client = || {
-        let options = ClientOptions::from_endpoints(cluster.endpoints()).ttl(Duration::from_secs(5));
+        let options = ClientOptions::from_endpoints(cluster.endpoints()).ttl(Duration::from_secs(7));
         options.user("alice", "secret").build().unwrap()
     };
     let (holder, waiter) = (client(), client());
@@ -50,8 +66,12 @@ async fn tokens_that_expire_cost_no_lock() {
     });
     eventually("the waiter is queued", async || cluster.keys("/lock/a/").await.unwrap().len() == 2).await;
     let queued = cluster.keys("/lock/a/").await.unwrap();
-    // More than two of its TTLs, and of the tokens'.
-    sleep(Duration::from_secs(11)).await;
+    let logins = async || cluster.metric(0, LOGINS).await.unwrap();
+    let before = logins().await;
+    for client in [&holder, &waiter] {
+        renewed(client, 2).await;
+    }
+    assert!(logins().await >= before + 4.0, "each needed a new token twice");
     assert!(guard.is_held() && !is_lost(&guard).await);
     assert_eq!(cluster.keys("/lock/a/").await.unwrap(), queued);
     guard.put("/lock/data", "the owner's").await.unwrap();

@@ -14,7 +14,7 @@ int main(int argc, char **argv) try {
     if (!client.try_acquire("/lock/mylock"))
         std::cout << "nobody else gets it\n";
 
-    std::future<leasehold::guard> next = client.acquire_async("/lock/mylock");
+    leasehold::future<leasehold::guard> next = client.acquire_async("/lock/mylock");
     guard.release();
     std::cout << "the next one has the token " << next.get().token() << "\n"; // and is released at once
     return 0;

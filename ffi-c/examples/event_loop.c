@@ -40,7 +40,10 @@ int main(int argc, char **argv) {
     }
     lh_poll_fd(loop, &fd);
     for (int i = 0; i < 3; i++)
-        lh_acquire_async(client, names[i], NULL, loop, on_acquired, names[i], NULL, &error);
+        if (lh_acquire_async(client, names[i], NULL, loop, on_acquired, names[i], NULL, &error) != LH_OK) {
+            fprintf(stderr, "%s\n", error.message);
+            return 1;
+        }
 
     while (left > 0) {
         struct pollfd waiting[] = {{.fd = fd, .events = POLLIN}}; /* and whatever else the program waits for */

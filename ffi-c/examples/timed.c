@@ -27,11 +27,11 @@ int main(int argc, char **argv) {
         return 1;
     }
 
-    lh_acquire_opts opts = {.size = sizeof opts, .wait_ms = 200}; /* 0 is a try, less than 0 is for ever */
+    lh_acquire_opts opts = {.size = sizeof opts, .wait_ms = 200};
     int32_t status = lh_acquire(client, "/lock/timed", &opts, &guard, &error);
     printf("after 200 ms: %s\n", lh_strerror(status));
 
-    opts.wait_ms = -1;
+    opts.wait_ms = 0; /* the default: for ever */
     lh_cancel_new(&opts.cancel);
     pthread_create(&thread, NULL, lose_patience, &opts.cancel);
     status = lh_acquire(client, "/lock/timed", &opts, &guard, &error);

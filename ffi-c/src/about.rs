@@ -2,7 +2,6 @@
 
 use std::{
     ffi::{CString, c_char},
-    mem::size_of,
     ptr,
     time::Duration,
 };
@@ -11,22 +10,29 @@ use leasehold_bridge::{Code, Error, VERSION, client::milliseconds, live, shutdow
 use once_cell::race::OnceBox;
 
 use crate::{
-    entry::{enter, invalid},
+    entry::{Options, enter, invalid, known_size},
     error::lh_error,
 };
 
 /// The version of the binary interface: that of LH_ABI_VERSION in the header that the library was built with. A program
-/// that loads the library by hand compares it with its own.
+/// that loads the library by hand compares it with its own. Whoever is linked with it need not: the loader compares sonames.
 #[unsafe(no_mangle)]
 pub extern "C" fn lh_abi_version() -> i32 {
     ABI_VERSION
 }
 
-/// Equal to the number in the library's soname: build.rs takes it from the package's version.
-const ABI_VERSION: i32 = match i32::from_str_radix(env!("CARGO_PKG_VERSION_MAJOR"), 10) {
-    Ok(version) => version,
-    Err(_) => panic!("cargo gives a number"),
+/// Changes with the library's soname, which build.rs makes of the same two numbers.
+const ABI_VERSION: i32 = match number(env!("CARGO_PKG_VERSION_MAJOR")) {
+    0 => number(env!("CARGO_PKG_VERSION_MINOR")),
+    major => major * 1000,
 };
+
+const fn number(text: &str) -> i32 {
+    match i32::from_str_radix(text, 10) {
+        Ok(number) => number,
+        Err(_) => panic!("cargo gives a number"),
+    }
+}
 
 /// The version of the library, such as "0.1.0". Never NULL, never to be freed.
 #[unsafe(no_mangle)]
@@ -37,6 +43,7 @@ pub extern "C" fn lh_version() -> *const c_char {
 
 /// How much of the library lives: what leak tests compare.
 #[repr(C)]
+#[derive(Clone, Copy)]
 pub struct lh_live {
     /// Set it to sizeof(lh_live).
     pub size: usize,
@@ -50,18 +57,22 @@ pub struct lh_live {
     pub loops: u64,
 }
 
+// SAFETY: repr(C), size first, and made of numbers.
+unsafe impl Options for lh_live {
+    const NAME: &'static str = "lh_live";
+    const FIRST_SIZE: usize = 40;
+}
+
 /// Counts what lives in this process. Set live->size first.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn lh_live_count(live: *mut lh_live) -> i32 {
     let body = || {
         // SAFETY: the caller promises what the header asks for.
-        let size = if live.is_null() { 0 } else { unsafe { (&raw const (*live).size).read() } };
-        if size < size_of::<lh_live>() {
-            return Err(invalid("live is NULL, or its size is not set to sizeof(lh_live)"));
-        }
+        let Some(size) = (unsafe { known_size(live) })? else { return Err(invalid("live is NULL")) };
         let live::Live { clients, guards, operations, queues } = live::count();
-        // SAFETY: it is as large as it says.
-        unsafe { live.write(lh_live { size, clients, guards, operations, loops: queues }) };
+        let counted = lh_live { size, clients, guards, operations, loops: queues };
+        // SAFETY: the host's struct is as large as it says, and that is no more than ours.
+        unsafe { live.cast::<u8>().copy_from_nonoverlapping((&raw const counted).cast(), size) };
         Ok(())
     };
     // SAFETY: NULL is allowed.

@@ -6,6 +6,7 @@
 //! even where a loop is closed meanwhile.
 
 use std::{
+    cell::Cell,
     collections::HashMap,
     ffi::c_void,
     sync::{
@@ -28,8 +29,9 @@ use crate::{
 };
 
 /// A function of yours that receives the result of an operation. It may call everything in this header, blocking calls
-/// too, but holds up the callbacks behind it meanwhile. It must return: no longjmp, no C++ exception. The result, and what
-/// it points to, is valid during the call only; the guard in it is yours.
+/// too, but holds up the callbacks behind it meanwhile; so it must not wait for one of them, which would be for ever. It must
+/// return: no longjmp, no C++ exception. The result, and what it points to, is valid during the call only; the guard in it is
+/// yours.
 pub type lh_callback = Option<unsafe extern "C" fn(user_data: *mut c_void, result: *const lh_result)>;
 
 /// How the result of an operation finds its host.
@@ -71,11 +73,22 @@ static PENDING: PerProcess<Mutex<HashMap<u64, Pending>>> = PerProcess::new();
 static NEXT: AtomicU64 = AtomicU64::new(1);
 /// The queue of the callback thread, once that was needed.
 static THREAD: PerProcess<OnceCell<Arc<Queue>>> = PerProcess::new();
+thread_local! {
+    static IS_CALLBACK_THREAD: Cell<bool> = const { Cell::new(false) };
+}
+
 /// Results that are taken from a queue at a time.
 const BATCH: usize = 64;
 
 fn pending() -> MutexGuard<'static, HashMap<u64, Pending>> {
     PENDING.get().lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// Whether the calling thread is lh-callback. A callback there that waits for another callback of that thread waits for ever:
+/// what waits, as leasehold.hpp's futures do, asks this first.
+#[unsafe(no_mangle)]
+pub extern "C" fn lh_is_callback_thread() -> bool {
+    IS_CALLBACK_THREAD.get()
 }
 
 /// The asynchronous form of an operation. `prepare` checks what was given, as for the blocking form.
@@ -169,6 +182,7 @@ fn callback_thread() -> Result<Arc<Queue>> {
         let queue = Queue::new();
         let drained = queue.clone();
         let run = move || {
+            IS_CALLBACK_THREAD.set(true);
             while let Some(completions) = drained.take(BATCH, Duration::MAX) {
                 completions.into_iter().for_each(deliver);
             }

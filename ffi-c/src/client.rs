@@ -142,7 +142,22 @@ pub unsafe extern "C" fn lh_client_identity(
     unsafe { enter(ptr::null_mut(), body) }
 }
 
-/// Lists everybody in the queue of the lock `name`, the holder first, foreign clients included. Free the list with
+/// Copies what the client has counted and timed, as text in the format of OpenMetrics, to `buffer` of `size` bytes. `needed`,
+/// if not NULL, receives how many it takes, the NUL included; LH_INVALID_ARGUMENT if they do not fit. Asks nobody.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn lh_client_metrics(
+    client: lh_client,
+    buffer: *mut c_char,
+    size: usize,
+    needed: *mut usize,
+) -> i32 {
+    // SAFETY: the caller promises what the header asks for.
+    let body = || unsafe { copy_text(&client.get()?.metrics().to_string(), buffer, size, needed) };
+    // SAFETY: NULL is allowed.
+    unsafe { enter(ptr::null_mut(), body) }
+}
+
+/// Lists everybody in the queue of the lock `name`, in its order, foreign clients included. Free the list with
 /// lh_contenders_free.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn lh_client_queue(

@@ -7,7 +7,7 @@ use std::{
 
 use leasehold_bridge::Contender;
 
-use crate::result::c_string;
+use crate::{options::numbers, result::c_string};
 
 /// Somebody in the queue of a lock.
 #[repr(C)]
@@ -30,9 +30,17 @@ pub struct lh_contender {
     pub since: *const c_char,
     /// The version of leasehold that it uses; NULL if it does not say.
     pub version: *const c_char,
+    /// What it claims: a number of lh_kind.
+    pub kind: i32,
+    /// With LH_PERMITS: how many; otherwise 0.
+    pub permits: u32,
+    /// With LH_PERMITS: how many there are in all; otherwise 0.
+    pub limit: u32,
+    /// Whether it holds the lock; otherwise it waits.
+    pub holds: bool,
 }
 
-/// Everybody in the queue of a lock, the holder first.
+/// Everybody in the queue of a lock, in its order: those who hold it first.
 #[repr(C)]
 pub struct lh_contenders {
     /// How many.
@@ -65,7 +73,8 @@ impl List {
         };
         let items: Vec<_> = contenders
             .iter()
-            .map(|contender| lh_contender {
+            .map(|contender| (contender, numbers(contender.claim)))
+            .map(|(contender, (kind, permits, limit))| lh_contender {
                 key: keep(Some(&contender.key)),
                 token: contender.token,
                 lease: keep(contender.lease.as_deref()),
@@ -75,6 +84,10 @@ impl List {
                 foreign: contender.foreign,
                 since: keep(contender.since.as_deref()),
                 version: keep(contender.version.as_deref()),
+                kind,
+                permits,
+                limit,
+                holds: contender.is_holder,
             })
             .collect();
         let pointers: Vec<_> = items.iter().map(ptr::from_ref).collect();

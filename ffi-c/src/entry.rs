@@ -6,7 +6,7 @@ use std::{
     slice,
 };
 
-use leasehold_bridge::{Code, Error, OpId, Outcome, Result, Sink, Waiter, panics};
+use leasehold_bridge::{Code, Error, OpId, Outcome, Result, Sink, VERSION, Waiter, panics};
 
 use crate::{error::lh_error, status::OK};
 
@@ -178,45 +178,49 @@ pub(crate) unsafe fn copy_text(text: &str, buffer: *mut c_char, size: usize, nee
     Ok(())
 }
 
-/// A struct of options: `size` first, and 0 is the default of every field.
+/// A struct of the host's that says how large it is: `size` first, and 0 is the default of every field.
 ///
 /// # Safety
 /// The type is `repr(C)`, starts with a `usize` for its size, and any bytes make a value of it.
 pub(crate) unsafe trait Options: Copy {
     /// The name, for messages.
     const NAME: &'static str;
-    /// The size of the first version that was released: a caller may be as old as that.
+    /// The size of the first version of this binary interface: a caller may be as old as that.
     const FIRST_SIZE: usize;
 }
 
-/// Beyond this, a size is not that of a later version but a field that was never set.
-const MAX_OPTIONS_SIZE: usize = 4096;
+/// The size that a struct of the host's says it has, or `None` where there is none. Whatever stands there, nothing beyond the
+/// field itself was read: a size that no version of this library knows is refused.
+///
+/// # Safety
+/// `given` is NULL, or points to a struct that starts with a `usize`.
+pub(crate) unsafe fn known_size<T: Options>(given: *const T) -> Result<Option<usize>> {
+    if given.is_null() {
+        return Ok(None);
+    }
+    // SAFETY: the caller promises that the struct starts with its size.
+    let size = unsafe { given.cast::<usize>().read_unaligned() };
+    let (name, right) = (T::NAME, size_of::<T>());
+    if !(T::FIRST_SIZE..=right).contains(&size) {
+        let message = format!(
+            "the field size of {name} is {size}; set it to sizeof({name}), which is {right} for this library, {VERSION}"
+        );
+        return Err(invalid(message));
+    }
+    Ok(Some(size))
+}
 
 /// Options of the host's, or `None` where all are defaults.
 ///
 /// # Safety
 /// `given` is NULL, or points to as many readable bytes as the `size` at its start says.
 pub(crate) unsafe fn options<T: Options>(given: *const T) -> Result<Option<T>> {
-    if given.is_null() {
-        return Ok(None);
-    }
-    // SAFETY: the caller promises that the struct starts with its size.
-    let size = unsafe { given.cast::<usize>().read_unaligned() };
-    if !(T::FIRST_SIZE..=MAX_OPTIONS_SIZE).contains(&size) {
-        let (name, right) = (T::NAME, size_of::<T>());
-        return Err(invalid(format!("the field size of {name} is {size}; set it to sizeof({name}), which is {right}")));
-    }
-    // SAFETY: the caller promises that this many bytes can be read.
-    let bytes = unsafe { slice::from_raw_parts(given.cast::<u8>(), size) };
-    let known = size.min(size_of::<T>());
-    if bytes[known..].iter().any(|byte| *byte != 0) {
-        let message = format!("{} has options of a later version than this library's; update it", T::NAME);
-        return Err(Error::new(Code::Unsupported, message));
-    }
+    // SAFETY: the caller promises it.
+    let Some(size) = (unsafe { known_size(given) })? else { return Ok(None) };
     let mut options = MaybeUninit::<T>::zeroed();
-    // SAFETY: `known` is at most the size of both; and any bytes, zeros too, make a value, as the trait promises.
+    // SAFETY: `size` is at most the size of both; and any bytes, zeros too, make a value, as the trait promises.
     Ok(Some(unsafe {
-        options.as_mut_ptr().cast::<u8>().copy_from_nonoverlapping(bytes.as_ptr(), known);
+        options.as_mut_ptr().cast::<u8>().copy_from_nonoverlapping(given.cast(), size);
         options.assume_init()
     }))
 }

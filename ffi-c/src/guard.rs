@@ -9,7 +9,7 @@ use leasehold_bridge::{Guard, OpId, Result, Sink};
 
 use crate::{
     callbacks::{Then, later, lh_callback},
-    entry::{Out, copy_text, enter, now},
+    entry::{Out, copy_text, enter, invalid, now},
     error::lh_error,
     handles::{StandsFor, lh_guard, lh_loop, lh_op},
     options::span,
@@ -55,7 +55,8 @@ pub unsafe extern "C" fn lh_guard_token(guard: lh_guard, token: *mut i64) -> i32
     unsafe { tell(guard, token, "token", Guard::token) }
 }
 
-/// Tells holds apart that share a token; always 0 for this kind of lock. Owners compare the pair of token and sequence.
+/// Tells holds apart that share a token: with local_first, owners of one place in the queue; otherwise always 0. Owners
+/// compare the pair of token and sequence.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn lh_guard_sequence(guard: lh_guard, sequence: *mut u64) -> i32 {
     // SAFETY: the caller promises what the header asks for.
@@ -100,6 +101,33 @@ pub unsafe extern "C" fn lh_guard_name(guard: lh_guard, buffer: *mut c_char, siz
 pub unsafe extern "C" fn lh_guard_key(guard: lh_guard, buffer: *mut c_char, size: usize, needed: *mut usize) -> i32 {
     // SAFETY: the caller promises what the header asks for.
     unsafe { copy(guard, buffer, size, needed, Guard::key) }
+}
+
+/// Counts the keys of the hold: one for each name of lh_acquire_all, otherwise 1.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn lh_guard_key_count(guard: lh_guard, count: *mut usize) -> i32 {
+    // SAFETY: the caller promises what the header asks for.
+    unsafe { tell(guard, count, "count", |guard| guard.keys().len()) }
+}
+
+/// Copies one of the keys of lh_acquire_all, in the order of the names, from 0; see lh_guard_key.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn lh_guard_key_at(
+    guard: lh_guard,
+    index: usize,
+    buffer: *mut c_char,
+    size: usize,
+    needed: *mut usize,
+) -> i32 {
+    let body = || {
+        let keys = guard.get()?.keys();
+        let key =
+            keys.get(index).ok_or_else(|| invalid(format!("there is no key {index}: the hold has {}", keys.len())))?;
+        // SAFETY: the caller promises what the header asks for.
+        unsafe { copy_text(key, buffer, size, needed) }
+    };
+    // SAFETY: NULL is allowed.
+    unsafe { enter(ptr::null_mut(), body) }
 }
 
 /// Copies the id of the lease that keeps the key alive, in lower-case hexadecimal as etcd's own tools print it; see

@@ -13,6 +13,7 @@ pub mod callbacks;
 pub mod cancel;
 pub mod client;
 pub mod contenders;
+pub mod election;
 pub mod entry;
 pub mod error;
 pub mod guard;

@@ -10,6 +10,7 @@ use leasehold_bridge::{Completion, Outcome, SessionState};
 
 use crate::{
     contenders::{self, lh_contenders},
+    election::{Known, lh_leader},
     handles::{StandsFor, lh_guard, lh_op},
     status::{OK, lh_state},
     txn::{self, lh_committed},
@@ -34,7 +35,7 @@ pub struct lh_result {
     pub existed: bool,
     /// Of lh_client_on_state: a number of lh_state.
     pub state: i32,
-    /// Of lh_acquire_async: the guard, which is yours to release.
+    /// Of lh_acquire_async and its like: the guard, which is yours to release.
     pub guard: lh_guard,
     /// Of lh_guard_put_async: the revision of the write.
     pub revision: i64,
@@ -46,6 +47,11 @@ pub struct lh_result {
     pub level: i32,
     /// Of lh_log_listen: the module that the record in `message` comes from.
     pub target: *const c_char,
+    /// Of lh_client_leader_async and lh_client_observe: who leads; NULL if nobody does. Not to be freed.
+    pub leader: *const lh_leader,
+    /// Of lh_client_observe: whether there may have been other leaders or proclamations since the result before, of which
+    /// nobody knows, because the connection was lost or the callbacks did not keep up.
+    pub after_gap: bool,
 }
 
 /// Calls `give` with a result that lives as long as that.
@@ -65,9 +71,11 @@ pub(crate) fn with_result(number: u64, completion: Completion, give: impl FnOnce
         committed: ptr::null(),
         level: 0,
         target: ptr::null(),
+        leader: ptr::null(),
+        after_gap: false,
     };
     // What the result points to until `give` returns.
-    let (message, target, contenders, committed);
+    let (message, target, contenders, committed, leader);
     match completion.result {
         Err(error) => {
             message = c_string(error.message());
@@ -85,6 +93,17 @@ pub(crate) fn with_result(number: u64, completion: Completion, give: impl FnOnce
         Ok(Outcome::Committed(done)) => {
             committed = txn::Done::new(done);
             result.committed = committed.as_c();
+        }
+        Ok(Outcome::Leader(Some(found))) => {
+            leader = Known::new(found);
+            result.leader = leader.as_c();
+        }
+        Ok(Outcome::Observed(observed)) => {
+            result.after_gap = observed.is_after_gap;
+            if let Some(found) = observed.leader {
+                leader = Known::new(found);
+                result.leader = leader.as_c();
+            }
         }
         Ok(Outcome::Lost(reason)) => result.reason = reason.number(),
         Ok(Outcome::State(state)) => (result.state, result.reason) = numbers(state),

@@ -145,8 +145,8 @@ mod tests {
             assert!(has(&format!("LH_LOST_{}", reason.name()), reason.number()), "{reason}");
         }
         let constants = HEADER.lines().filter(|line| line.trim().starts_with("LH_") && line.contains(" = ")).count();
-        // The codes with LH_OK, the reasons, three states, five levels, three kinds of operations.
-        assert_eq!(constants, 1 + Code::ALL.len() + LostReason::ALL.len() + 3 + 5 + 3);
+        // The codes with LH_OK, the reasons, three states, five levels, three kinds of operations, three of locks.
+        assert_eq!(constants, 1 + Code::ALL.len() + LostReason::ALL.len() + 3 + 5 + 3 + 3);
     }
 
     #[test]

@@ -57,7 +57,7 @@ static void *fire(void *user_data) {
 
 static void cancel_one(int number) {
     if (number % 2) {
-        lh_acquire_opts opts = {.size = sizeof opts, .wait_ms = -1};
+        lh_acquire_opts opts = {.size = sizeof opts};
         lh_guard guard;
         pthread_t thread;
         OK(lh_cancel_new(&opts.cancel));

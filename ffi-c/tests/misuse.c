@@ -2,6 +2,8 @@
 
 #include "check.h"
 
+#include <sys/mman.h>
+
 static lh_error error;
 
 /* --- NULL and zero handles in every function ------------------------------------------------------------------------- */
@@ -17,6 +19,8 @@ static void handles_that_are_none(lh_client c, lh_guard g, lh_cancel k, lh_loop 
     lh_op op;
     lh_contenders *contenders;
     lh_committed *committed;
+    lh_leader *leader;
+    lh_wanted wanted = {.name = "n"};
     char text[LH_KEY_SIZE];
     const uint8_t *key = (const uint8_t *)"k";
     lh_txn_op get = {.kind = LH_TXN_GET, .key = key, .key_len = 1};
@@ -46,6 +50,25 @@ static void handles_that_are_none(lh_client c, lh_guard g, lh_cancel k, lh_loop 
     BAD(lh_acquire(c, "n", NULL, &guard, &error));
     CHECK(guard.id == 0);
     BAD(lh_acquire_async(c, "n", NULL, THEN));
+    BAD(lh_try_acquire(c, "n", NULL, &guard, &error));
+    BAD(lh_try_acquire_async(c, "n", NULL, THEN));
+    BAD(lh_acquire_all(c, &wanted, 1, NULL, &guard, &error));
+    BAD(lh_acquire_all_async(c, &wanted, 1, NULL, THEN));
+    BAD(lh_try_acquire_all(c, &wanted, 1, NULL, &guard, &error));
+    BAD(lh_try_acquire_all_async(c, &wanted, 1, NULL, THEN));
+    BAD(lh_campaign(c, "n", key, 1, NULL, &guard, &error));
+    BAD(lh_campaign_async(c, "n", key, 1, NULL, THEN));
+    BAD(lh_try_campaign(c, "n", key, 1, NULL, &guard, &error));
+    BAD(lh_try_campaign_async(c, "n", key, 1, NULL, THEN));
+    BAD(lh_client_leader(c, "n", &leader, &error));
+    CHECK(leader == NULL);
+    BAD(lh_client_leader_async(c, "n", THEN));
+    BAD(lh_client_observe(c, "n", THEN));
+    BAD(lh_client_metrics(c, text, sizeof text, &count));
+    BAD(lh_guard_proclaim(g, key, 1, &error));
+    BAD(lh_guard_proclaim_async(g, key, 1, THEN));
+    BAD(lh_guard_key_count(g, &count));
+    BAD(lh_guard_key_at(g, 0, text, sizeof text, NULL));
     BAD(lh_guard_release(g, &error));
     BAD(lh_guard_release_async(g, THEN));
     BAD(lh_release(g, &error));
@@ -95,7 +118,29 @@ static void places_that_are_null(void) {
     BAD(lh_acquire_async(client, "n", NULL, LH_CALLBACK_THREAD, NULL, NULL, &op, &error));
     BAD(lh_client_queue(client, "n", NULL, &error));
     BAD(lh_client_identity(client, NULL, 0, NULL));
+    lh_wanted nameless = {.kind = LH_SHARED}, many[33], twice[2] = {{.name = "a"}, {.name = "a"}};
+    for (int i = 0; i < 33; i++)
+        many[i].kind = LH_MUTEX, many[i].permits = many[i].limit = 0, many[i].name = "abcdefghijklmnopqrstuvwxyz0123456" + i;
+    BAD(lh_acquire_all(client, NULL, 1, NULL, &guard, &error));
+    BAD(lh_acquire_all(client, NULL, 0, NULL, &guard, &error));
+    BAD(lh_acquire_all(client, &nameless, 1, NULL, &guard, &error));
+    BAD(lh_acquire_all(client, &nameless, SIZE_MAX, NULL, &guard, &error));
+    BAD(lh_acquire_all(client, many, 33, NULL, &guard, &error));
+    BAD(lh_acquire_all(client, twice, 2, NULL, &guard, &error));
+    OK(lh_acquire_all(client, many, 32, NULL, &guard, &error));
+    OK(lh_release(guard, &error));
+    BAD(lh_campaign(client, "n", NULL, 1, NULL, &guard, &error));
+    BAD(lh_campaign(client, NULL, NULL, 0, NULL, &guard, &error));
+    BAD(lh_client_leader(client, "n", NULL, &error));
+    BAD(lh_client_metrics(client, NULL, 0, NULL));
     OK(lh_acquire(client, "n", NULL, &guard, NULL));
+    size_t count = 0;
+    OK(lh_guard_key_count(guard, &count));
+    CHECK(count == 1);
+    BAD(lh_guard_key_count(guard, NULL));
+    char key_text[LH_KEY_SIZE];
+    BAD(lh_guard_key_at(guard, 1, key_text, sizeof key_text, NULL));
+    OK(lh_guard_key_at(guard, 0, key_text, sizeof key_text, &count));
     BAD(lh_guard_token(guard, NULL));
     BAD(lh_guard_key(guard, NULL, 100, NULL));
     BAD(lh_guard_put(guard, NULL, 1, NULL, 0, NULL, &error));
@@ -116,6 +161,7 @@ static void places_that_are_null(void) {
     BAD(lh_log_listen(LH_LEVEL_INFO, LH_CALLBACK_THREAD, NULL, NULL, &error));
     lh_contenders_free(NULL);
     lh_committed_free(NULL);
+    lh_leader_free(NULL);
     OK(lh_close(client, NULL));
 }
 
@@ -147,28 +193,74 @@ static void options_that_are_wrong(void) {
     BAD(lh_client_open(MEMORY, &opts, &client, &error));
     CHECK(strstr(error.message, "UTF-8"));
     opts.identity = NULL;
-    /* A later version of the struct: fine as long as it asks for nothing that we do not know. */
-    struct {
-        lh_client_opts known;
-        int64_t unknown;
-    } later = {.known = opts};
-    later.known.size = sizeof later;
-    OK(lh_client_open(MEMORY, &later.known, &client, &error));
-    OK(lh_close(client, &error));
-    later.unknown = 1;
-    IS(LH_UNSUPPORTED, lh_client_open(MEMORY, &later.known, &client, &error));
+    /* A size that nobody set, or that of a later version: refused before anything beyond it is read (see `sizes`). */
+    opts.size = sizeof opts + 8;
+    BAD(lh_client_open(MEMORY, &opts, &client, &error));
+    CHECK(strstr(error.message, "sizeof(lh_client_opts)") && strstr(error.message, LH_VERSION));
+    opts.size = sizeof opts;
     /* Waits at the end of the range. */
     OK(lh_client_open(MEMORY, NULL, &client, &error));
     lh_acquire_opts endless = {.size = sizeof endless, .wait_ms = INT64_MAX};
     OK(lh_acquire(client, "n", &endless, &guard, &error));
-    endless.wait_ms = 0;
     lh_guard second;
+    BAD(lh_try_acquire(client, "n", &endless, &second, &error)); /* a try does not wait */
+    lh_acquire_opts kind = {.size = sizeof kind, .kind = 3}, permits = {.size = sizeof permits, .kind = LH_PERMITS};
+    BAD(lh_acquire(client, "k", &kind, &second, &error));
+    BAD(lh_acquire(client, "k", &permits, &second, &error)); /* of how many? */
+    permits.permits = 4, permits.limit = 3;
+    BAD(lh_acquire(client, "k", &permits, &second, &error));
+    permits.limit = UINT32_MAX;
+    BAD(lh_acquire(client, "k", &permits, &second, &error));
+    kind.kind = LH_SHARED, kind.limit = 2;
+    BAD(lh_acquire(client, "k", &kind, &second, &error));
+    kind.limit = 0, kind.linger_ms = -1;
+    BAD(lh_acquire(client, "k", &kind, &second, &error));
+    kind.linger_ms = 0, kind.local_turns = 3; /* of what? */
+    BAD(lh_acquire(client, "k", &kind, &second, &error));
+    endless.wait_ms = -2;
+    BAD(lh_acquire(client, "n", &endless, &second, &error)); /* what is left of a deadline that has passed */
+    endless.wait_ms = 0;
+    IS(LH_NOT_ACQUIRED, lh_try_acquire(client, "n", &endless, &second, &error));
+    IS(LH_NOT_ACQUIRED, lh_try_acquire(client, "n", NULL, &second, &error));
+    endless.wait_ms = 1;
     IS(LH_NOT_ACQUIRED, lh_acquire(client, "n", &endless, &second, &error));
     BAD(lh_guard_extend(guard, INT64_MIN, &error));
     BAD(lh_guard_extend(guard, INT64_MAX, &error));
     BAD(lh_acquire(client, "\xff", NULL, &second, &error));
     OK(lh_release(guard, &error));
     OK(lh_close(client, &error));
+}
+
+/* A struct at the end of the memory that may be read: whoever looks beyond its size crashes. */
+static void sizes(void) {
+    long page = sysconf(_SC_PAGESIZE);
+    char *end = mmap(NULL, 2 * page, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    CHECK(end != MAP_FAILED && mprotect(end + page, page, PROT_NONE) == 0);
+    lh_client client;
+    lh_guard guard;
+    lh_error error;
+    OK(lh_client_open(MEMORY, NULL, &client, &error));
+    /* Nothing but the size is there. */
+    for (size_t wrong = 1; wrong; wrong <<= 1) {
+        size_t *size = (size_t *)(end + page - sizeof *size);
+        *size = wrong == sizeof(lh_acquire_opts) ? 0 : wrong;
+        BAD(lh_acquire(client, "n", (lh_acquire_opts *)size, &guard, &error));
+        *size = wrong == sizeof(lh_client_opts) ? 0 : wrong;
+        BAD(lh_client_open(MEMORY, (lh_client_opts *)size, &(lh_client){0}, &error));
+        *size = wrong == sizeof(lh_live) ? 0 : wrong;
+        BAD(lh_live_count((lh_live *)size));
+    }
+    /* And all of it. */
+    lh_acquire_opts *whole = (lh_acquire_opts *)(end + page - sizeof *whole);
+    *whole = (lh_acquire_opts){.size = sizeof *whole};
+    OK(lh_acquire(client, "n", whole, &guard, &error));
+    lh_live *counted = (lh_live *)(end + page - sizeof *counted);
+    *counted = (lh_live){.size = sizeof *counted};
+    OK(lh_live_count(counted));
+    CHECK(counted->guards == 1 && counted->size == sizeof *counted);
+    OK(lh_release(guard, &error));
+    OK(lh_close(client, &error));
+    munmap(end, 2 * page);
 }
 
 /* --- the life of handles --------------------------------------------------------------------------------------------- */
@@ -302,8 +394,7 @@ static void a_loop_closed_under_pending_operations(void) {
     OK(lh_op_cancel(op)); /* over: no effect */
     OK(lh_release(guard, &error));
     /* Nobody is left in front. */
-    lh_acquire_opts try_it = {.size = sizeof try_it};
-    EVENTUALLY(lh_acquire(client, "n", &try_it, &guard, &error) == LH_OK);
+    EVENTUALLY(lh_try_acquire(client, "n", NULL, &guard, &error) == LH_OK);
     OK(lh_close(client, &error));
     OK(lh_guard_free(guard));
 }
@@ -436,6 +527,7 @@ int main(void) {
     handles_that_are_none((lh_client){UINT64_MAX}, (lh_guard){UINT64_MAX}, (lh_cancel){UINT64_MAX}, (lh_loop){UINT64_MAX});
     places_that_are_null();
     options_that_are_wrong();
+    sizes();
     lives_that_end_twice();
     a_client_closed_under_pending_operations();
     a_loop_closed_under_pending_operations();

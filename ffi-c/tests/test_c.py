@@ -26,6 +26,7 @@ FFI = ROOT / "ffi-c"
 FULL = bool(os.environ.get("LEASEHOLD_FULL"))
 # No program may hang the rest; under valgrind all is some thirty times slower.
 LIMIT_SECONDS = 900 if FULL else 400
+SONAME = subprocess.run([FFI / "install/soname"], capture_output=True, text=True, check=True).stdout.strip()
 # What the shared library may ask of its machine.
 GLIBC = (2, 28)
 
@@ -81,10 +82,10 @@ def setUpModule() -> None:
     global etcd, url
     cargo = ["cargo", "build", "--quiet"]
     # A library with functions that fail, panic and never answer; after it, the one that users get.
-    call(*cargo, "-p", "leasehold-ffi-c", "--features", "testing", cwd=ROOT)
+    call(*cargo, "--workspace", "--lib", "--features", "leasehold-ffi-c/testing", cwd=ROOT)
     testing = TARGET / "c" / "testing"
     testing.mkdir(parents=True, exist_ok=True)
-    shutil.copy2(TARGET / "debug" / "libleasehold_ffi.so", testing / "libleasehold.so.0")
+    shutil.copy2(TARGET / "debug" / "libleasehold_ffi.so", testing / SONAME)
     shutil.copy2(TARGET / "debug" / "libleasehold_ffi.a", testing)
     call(*cargo, "--workspace", "--bins", "--lib", cwd=ROOT)
     call("make", "--silent", "-C", FFI, "tests")
@@ -108,6 +109,7 @@ class Programs(unittest.TestCase):
     def test_the_wrapper_for_cpp(self) -> None:
         needs(self, CXX)
         call(BUILT / "test-wrapper")
+        call(BUILT / "test-modern")
 
     def test_cycles_and_cancels_leave_nothing(self) -> None:
         cycles, cancels = (10_000, 300) if FULL else (1_000, 100)
@@ -149,6 +151,7 @@ class Sanitized(unittest.TestCase):
     def test_the_wrapper_for_cpp(self) -> None:
         needs(self, CXX)
         call(BUILT / "sanitized-wrapper")
+        call(BUILT / "sanitized-modern")
 
     def test_cycles_and_cancels(self) -> None:
         print(call(BUILT / "sanitized-cycles", patient(), *((10_000, 300) if FULL else (1_000, 100))), end="")
@@ -177,6 +180,10 @@ class Examples(unittest.TestCase):
     def test_timed(self) -> None:
         self.assertEqual(self.example("timed"), "after 200 ms: NOT_ACQUIRED\nafter a change of mind: CANCELLED\n")
 
+    def test_kinds(self) -> None:
+        printed = "two readers\ntwo more of three: NOT_ACQUIRED\nboth accounts\n10.0.0.1:80 leads\n"
+        self.assertEqual(self.example("kinds"), printed)
+
     def test_event_loop(self) -> None:
         printed = self.example("event_loop")
         self.assertEqual(printed.count("held, token"), 3, printed)
@@ -203,7 +210,7 @@ class Installed(unittest.TestCase):
         cls.shared = next(cls.lib.glob("libleasehold.so.*.*.*"))
         cls.work = cls.place / "work"
         cls.work.mkdir()
-        for name in ("blocking.c", "cpp.cpp"):
+        for name in ("blocking.c", "kinds.c", "cpp.cpp"):
             shutil.copy(FFI / "examples" / name, cls.work)
         cls.environment = {**os.environ, "PKG_CONFIG_PATH": str(cls.lib / "pkgconfig"), "LD_LIBRARY_PATH": str(cls.lib)}
 
@@ -257,6 +264,23 @@ class Installed(unittest.TestCase):
             printed = call(self.work / "build" / program, f"{url}?namespace=/cmake/{program}", env=without)
             self.assertIn("mine, with the token", printed)
 
+    def test_the_archive_works_wherever_it_is_unpacked(self) -> None:
+        needs(self, "pkg-config")
+        archive = {"ARCHIVE": str(TARGET / "debug" / "libleasehold_ffi.a"), "LINKER": "cc"}
+        sums = []
+        for packed in (self.place / "packed", self.place / "again"):
+            sums.append(call(FFI / "install" / "dist", env={**os.environ, **archive, "TO": str(packed)}).splitlines()[-1])
+        self.assertEqual(*sums)
+        elsewhere = self.place / "else where"
+        elsewhere.mkdir()
+        call("tar", "-xf", self.place / "packed" / sums[0].split()[-1], "-C", elsewhere)
+        found = next(elsewhere.iterdir())
+        self.assertTrue((found / "share/doc/leasehold/LICENSE").exists())
+        environment = {**os.environ, "PKG_CONFIG_PATH": str(found / "lib/pkgconfig"), "LD_LIBRARY_PATH": str(found / "lib")}
+        words = "eval cc blocking.c $(pkg-config --cflags --libs leasehold) -o unpacked"
+        call("sh", "-c", words, cwd=self.work, env=environment)
+        self.assertIn("mine, with the token", call(self.work / "unpacked", f"{url}?namespace=/unpacked", env=environment))
+
     def test_panics_become_statuses(self) -> None:
         # zig brings its own unwinder, the compiler here takes the system's, and the static library takes the program's.
         for linker, name, link in (
@@ -301,11 +325,41 @@ class Installed(unittest.TestCase):
         declared = set(re.findall(r"^[a-z].*?\b\**(lh_\w+)\(", header, re.MULTILINE)) - {"lh_callback"}
         self.assertGreater(len(declared), 50)
         for command in (["nm", "-D", "--defined-only", self.shared], ["nm", "-g", "--defined-only", self.lib / "libleasehold.a"]):
-            shown = {line.split()[-1] for line in call(*command).splitlines() if " " in line}
+            # With the version of the interface behind it, which is a symbol, too.
+            shown = {line.split()[-1].partition("@")[0] for line in call(*command).splitlines() if " lh_" in line}
+            others = [line for line in call(*command).splitlines() if " T " in line and " lh_" not in line]
+            self.assertEqual(others, [], f"{command}")
             self.assertEqual(shown, declared, f"{command}")
 
+    def test_nothing_changes_that_programs_were_built_with(self) -> None:
+        now = set(call(FFI / "abi" / "read.py").splitlines())
+        before = (FFI / "abi" / f"{SONAME.removeprefix('libleasehold.so.')}.txt").read_text().splitlines()
+        self.assertGreater(len(before), 150)
+        changed = [fact for fact in before if fact not in now]
+        self.assertEqual(changed, [], "what programs were built with has changed: raise the minor version, or take it back")
+
+    def test_symbols_have_the_version_of_the_interface(self) -> None:
+        version = f"LEASEHOLD_{SONAME.removeprefix('libleasehold.so.')}"
+        shown = [line.split() for line in call("readelf", "--dyn-syms", "--wide", self.shared).splitlines() if " lh_" in line]
+        self.assertGreater(len(shown), 50)
+        self.assertEqual({line[-1].rpartition("@")[2] for line in shown}, {version})
+
+    def test_a_program_of_another_interface_is_refused_by_name(self) -> None:
+        program = self.work / "older"
+        call("cc", self.work / "blocking.c", "-o", program, f"-I{self.prefix}/include", f"-L{self.lib}", "-lleasehold")
+        # As if it had been linked with the library of another minor version.
+        other = SONAME[:-1] + "0"
+        program.write_bytes(program.read_bytes().replace(SONAME.encode(), other.encode()))
+        with self.assertRaisesRegex(AssertionError, rf"{re.escape(other)}: cannot open shared object file"):
+            call(program, url, env=self.environment)
+        # And if somebody has given ours that name.
+        (self.work / other).symlink_to(self.shared)
+        program.write_bytes(program.read_bytes().replace(b"LEASEHOLD_" + SONAME[16:].encode(), b"LEASEHOLD_" + other[16:].encode()))
+        with self.assertRaisesRegex(AssertionError, r"version `LEASEHOLD_[0-9.]+' not found"):
+            call(program, url, env={**self.environment, "LD_LIBRARY_PATH": str(self.work)})
+
     def test_the_soname_and_the_floor_of_glibc(self) -> None:
-        self.assertRegex(call("readelf", "-d", self.shared), r"SONAME.*\[libleasehold\.so\.0\]")
+        self.assertRegex(call("readelf", "-d", self.shared), rf"SONAME.*\[{re.escape(SONAME)}\]")
         wanted = set(re.findall(r"GLIBC_(\d+)\.(\d+)", call("objdump", "-T", self.shared)))
         newest = max((int(major), int(minor)) for major, minor in wanted)
         print(f"the shared library needs glibc {newest[0]}.{newest[1]}")

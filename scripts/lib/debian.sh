@@ -2,7 +2,7 @@
 # with things.sh and progress.sh.
 
 # What apt said.
-apt_log=${CARGO_TARGET_DIR:-target}/setup/apt.log
+apt_log=$(scripts/target)/setup/apt.log
 # No machine hangs for ever; one that installs its own updates just now is waited for.
 apt_options=(-o Acquire::Retries=1 -o Acquire::http::Timeout=30 -o Acquire::https::Timeout=30 -o DPkg::Lock::Timeout=120)
 

@@ -24,6 +24,7 @@ targets=(
   "test:        $core rustfmt clippy $all_languages venv go sale | jansson cxx valgrind cmake etcd34"
   "build:       $core $all_languages | jansson cxx"
   "install-c:   $core binutils"
+  "dist-c:      $core binutils python venv"
   "lint:        $core rustfmt clippy node python venv"
   "fmt:         rust rustfmt node python venv"
   "gen:         $core node"
@@ -33,7 +34,7 @@ targets=(
   "search:      $core"
   "teeth:       $core python patch"
   "wheel:       $core python venv"
-  "pack:        $core node"
+  "pack:        $core node python venv binutils"
 )
 
 # The things of a target: `things_of demo required`, `things_of demo optional`.

@@ -4,10 +4,10 @@ use std::{cell::RefCell, sync::Arc};
 
 use jni::{
     Env,
-    objects::{JByteArray, JObjectArray, JString},
+    objects::{JByteArray, JIntArray, JObjectArray, JString},
     sys::jlong,
 };
-use leasehold_bridge::{Client, Code, Error, Guard, Queue, Sink, Waiter, client::stale, handles};
+use leasehold_bridge::{Claim, Client, Code, Error, Guard, Queue, Sink, Waiter, client::stale, handles};
 
 use crate::failure::Failure;
 
@@ -67,6 +67,33 @@ pub fn text(env: &mut Env, text: &JString) -> Result<String, Failure> {
 
 pub fn text_if_any(env: &mut Env, value: &JString) -> Result<Option<String>, Failure> {
     if value.is_null() { Ok(None) } else { text(env, value).map(Some) }
+}
+
+/// Names and what is claimed of each: three numbers, as `io.leasehold.Claim` has them.
+pub fn claims_of<'local>(
+    env: &mut Env<'local>,
+    names: &JObjectArray<'local, JString<'local>>,
+    claims: &JIntArray<'local>,
+) -> Result<Vec<(String, Claim)>, Failure> {
+    let mut numbers = vec![0; claims.len(env)?];
+    claims.get_region(env, 0, &mut numbers)?;
+    let mut asked = Vec::with_capacity(numbers.len() / 3);
+    for (index, of) in numbers.chunks_exact(3).enumerate() {
+        let name = names.get_element(env, index)?;
+        let claim = match of[0] {
+            0 => Claim::Exclusive,
+            1 => Claim::Shared,
+            _ => Claim::Permits { permits: permits(of[1])?, limit: permits(of[2])? },
+        };
+        asked.push((text(env, &name)?, claim));
+        env.delete_local_ref(name);
+    }
+    Ok(asked)
+}
+
+fn permits(number: i32) -> Result<u32, Error> {
+    let message = || format!("a number of permits is at least 1, not {number}");
+    u32::try_from(number).map_err(|_| Error::new(Code::InvalidArgument, message()))
 }
 
 pub fn bytes_at<'local>(

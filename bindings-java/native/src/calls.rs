@@ -8,12 +8,12 @@ use jni::{
     sys::{jboolean, jint, jlong},
 };
 use leasehold_bridge::{
-    AcquireOptions, Client, Guard, HostOptions, OpId, Queue, client::milliseconds, guard::TxnOp, handles, live, logs,
-    operation,
+    AcquireOptions, Claim, Client, Guard, HostOptions, LocalFirst, OpId, Queue, client::milliseconds, guard::TxnOp,
+    handles, live, logs, operation,
 };
 
 use crate::{
-    arguments::{bytes_at, client_of, guard_of, keep_waiter, released, sink, text, text_if_any, waiter},
+    arguments::{bytes_at, claims_of, client_of, guard_of, keep_waiter, released, sink, text, text_if_any, waiter},
     completions, failure,
 };
 
@@ -65,10 +65,18 @@ entries! {
         Ok(handles::insert(Queue::new()) as jlong)
     }
 
-    /// Waits for completions; see [`completions::take`].
-    fn queue_take<'local>(env, queue: jlong, numbers: JLongArray<'local>, objects: JObjectArray<'local>) -> jint {
+    /// Waits for completions, for at most `millis`; see [`completions::take`].
+    fn queue_take<'local>(
+        env,
+        queue: jlong,
+        millis: jlong,
+        numbers: JLongArray<'local>,
+        objects: JObjectArray<'local>,
+    ) -> jint {
         match handles::get::<Queue>(queue as u64) {
-            Some(queue) => completions::take(env, &queue, &numbers, &objects),
+            Some(queue) => {
+                completions::take(env, &queue, milliseconds(millis).unwrap_or_default(), &numbers, &objects)
+            }
             None => Ok(-1),
         }
     }
@@ -90,6 +98,11 @@ entries! {
     fn waiter_move<'local>(_env, queue: jlong, tag: jlong) {
         waiter()?.move_to(handles::find::<Queue>(queue as u64)?, tag as u64);
         Ok(())
+    }
+
+    /// Forgets what this thread has started: what it brings is released.
+    fn waiter_drop<'local>(_env) {
+        waiter().map(drop)
     }
 
     /// Ends and frees a queue.
@@ -152,22 +165,62 @@ entries! {
     fn client_identity<'local>(env, client: jlong) -> JString<'local> {
         Ok(env.new_string(client_of(client)?.identity())?)
     }
+
+    /// What it has counted and timed, as OpenMetrics text.
+    fn client_metrics<'local>(env, client: jlong) -> JString<'local> {
+        Ok(env.new_string(client_of(client)?.metrics().to_string())?)
+    }
 }
 
 operations! {
-    /// Acquires a lock.
+    /// Acquires a lock of one name, or of several at once. `claims` holds three numbers for each: its kind (0 exclusive, 1 shared,
+    /// 2 permits), how many permits, and of how many.
     fn client_acquire<'local>(
         env,
         sink,
         client: jlong,
+        names: JObjectArray<'local, JString<'local>>,
+        claims: JIntArray<'local>,
+        wait: jlong,
+        ttl: jlong,
+        renew: jboolean,
+        requeue: jboolean,
+        local_first: jboolean,
+        turns: jint,
+        time: jlong,
+        linger: jlong,
+    ) {
+        let asked = claims_of(env, &names, &claims)?;
+        let asked: Vec<(&str, Claim)> = asked.iter().map(|(name, claim)| (&**name, *claim)).collect();
+        let bound = LocalFirst::default();
+        let options = AcquireOptions {
+            wait: milliseconds(wait),
+            ttl: milliseconds(ttl),
+            renew,
+            requeue,
+            local_first: local_first.then(|| LocalFirst {
+                turns: u32::try_from(turns).unwrap_or(bound.turns),
+                time: milliseconds(time).unwrap_or(bound.time),
+            }),
+            linger: milliseconds(linger),
+        };
+        client_of(client)?.acquire(&asked, &options, None, sink)
+    }
+
+    /// Stands for election.
+    fn client_campaign<'local>(
+        env,
+        sink,
+        client: jlong,
         name: JString<'local>,
+        value: JByteArray<'local>,
         wait: jlong,
         ttl: jlong,
         renew: jboolean,
         requeue: jboolean,
     ) {
-        let options = AcquireOptions { wait: milliseconds(wait), ttl: milliseconds(ttl), renew, requeue };
-        client_of(client)?.acquire(&text(env, &name)?, &options, None, sink)
+        let options = AcquireOptions { wait: milliseconds(wait), ttl: milliseconds(ttl), renew, requeue, ..Default::default() };
+        client_of(client)?.campaign(&text(env, &name)?, &env.convert_byte_array(&value)?, &options, None, sink)
     }
 
     /// Asks etcd for a sign of life.
@@ -183,6 +236,16 @@ operations! {
     /// Removes the contender with `token` from the queue of a lock.
     fn client_force_release<'local>(env, sink, client: jlong, name: JString<'local>, token: jlong) {
         client_of(client)?.force_release(&text(env, &name)?, token, None, sink)
+    }
+
+    /// Asks who leads an election.
+    fn client_leader<'local>(env, sink, client: jlong, name: JString<'local>) {
+        client_of(client)?.leader(&text(env, &name)?, None, sink)
+    }
+
+    /// Reports who leads an election, until it is cancelled.
+    fn client_observe<'local>(env, sink, client: jlong, name: JString<'local>) {
+        client_of(client)?.observe(&text(env, &name)?, None, sink)
     }
 
     /// Reports changes of the session's state, until it is cancelled.
@@ -232,6 +295,11 @@ operations! {
     /// Makes the hold last at least `span` from now.
     fn guard_extend<'local>(_env, sink, guard: jlong, span: jlong) {
         guard_of(guard)?.extend(milliseconds(span).unwrap_or_default(), None, sink)
+    }
+
+    /// Proclaims a value if the guard still leads its election.
+    fn guard_proclaim<'local>(env, sink, guard: jlong, value: JByteArray<'local>) {
+        guard_of(guard)?.proclaim(env.convert_byte_array(&value)?, None, sink)
     }
 
     /// Writes a value if the lock is still held.

@@ -7,9 +7,9 @@ use jni::{
     Env,
     objects::{JLongArray, JObject, JObjectArray, JString},
 };
-use leasehold_bridge::{Completion, Contender, Error, Outcome, Queue, SessionState, handles};
+use leasehold_bridge::{Claim, Completion, Contender, Error, Leader, Outcome, Queue, SessionState, handles};
 
-use crate::failure::Failure;
+use crate::failure::{self, Failure};
 
 /// Numbers of a completion: its tag, whether it is the last one, what it brought, and up to three numbers of that.
 /// `io.leasehold.Completion` knows the same.
@@ -18,8 +18,6 @@ const NUMBERS: usize = 6;
 const OBJECTS: usize = 2;
 /// Local references that one completion needs at most, beside those of a list.
 const REFERENCES: usize = 16;
-/// How long the dispatcher waits at a time. It comes back only to wait again.
-const PATIENCE: Duration = Duration::from_secs(3600);
 
 /// What a completion brought, as a number.
 #[repr(i64)]
@@ -35,29 +33,52 @@ enum Kind {
     Released = 7,
     State = 8,
     Log = 9,
+    Leader = 10,
+    Observed = 11,
 }
 
-/// Waits for completions and writes them into `numbers` and `objects`, row by row. Returns how many; -1 when the queue is
-/// closed.
+/// Waits for completions, for at most `patience`, and writes them into `numbers` and `objects`, row by row. Returns how many; -1
+/// when the queue is closed. What Java has no memory for comes as a failure, and takes no other one with it.
 pub fn take<'local>(
     env: &mut Env<'local>,
     queue: &Queue,
+    patience: Duration,
     numbers: &JLongArray<'local>,
     objects: &JObjectArray<'local>,
 ) -> Result<i32, Failure> {
     let most = numbers.len(env)? / NUMBERS;
-    let Some(completions) = queue.take(most, PATIENCE) else { return Ok(-1) };
+    let Some(completions) = queue.take(most, patience) else { return Ok(-1) };
     let count = completions.len();
     let mut rows = Vec::with_capacity(count * NUMBERS);
     for (index, completion) in completions.into_iter().enumerate() {
         let Completion { tag, is_last, result } = completion;
-        let [kind, a, b, c] = env.with_local_frame(REFERENCES, |env| outcome(env, result, objects, index * OBJECTS))?;
+        let row = env.with_local_frame(REFERENCES, |env| outcome(env, result, objects, index * OBJECTS));
+        let [kind, a, b, c] = match row {
+            Ok(row) => row,
+            // The JVM refuses nothing else.
+            Err(_) => not_written(env, objects, index * OBJECTS),
+        };
         // The tag is a number that Java gave: the same 64 bits.
         rows.extend([tag as i64, is_last.into(), kind, a, b, c]);
     }
     numbers.set_region(env, 0, &rows)?;
     // No more completions than fit into an array of Java's.
     Ok(count as i32)
+}
+
+/// The row of what Java has no memory for.
+fn not_written(env: &mut Env, objects: &JObjectArray<'_>, at: usize) -> [i64; 4] {
+    env.exception_clear();
+    let error = failure::no_memory();
+    // Without the text, if there is no memory for that either.
+    let told = env.with_local_frame(REFERENCES, |env| -> Result<(), Failure> {
+        let text = env.new_string(error.message())?;
+        Ok(objects.set_element(env, at, &text)?)
+    });
+    if told.is_err() {
+        env.exception_clear();
+    }
+    [Kind::Failed as i64, error.code().number().into(), 0, 0]
 }
 
 /// Writes the one result that a thread waits for, as a row without tag.
@@ -90,7 +111,7 @@ fn outcome<'local>(
         }
         Ok(Outcome::Done) => (Kind::Done, [0; 3]),
         Ok(Outcome::Guard(guard)) => {
-            text(env, 0, &guard.key())?;
+            keys(env, &guard.keys(), objects, at)?;
             text(env, 1, &guard.lease())?;
             // The sequence counts holds of one key: it stays far below the limit.
             let (token, sequence) = (guard.token(), guard.sequence() as i64);
@@ -122,6 +143,10 @@ fn outcome<'local>(
             SessionState::Lost(reason) => (Kind::State, [2, reason.number().into(), 0]),
             _ => (Kind::State, [0; 3]),
         },
+        Ok(Outcome::Leader(leader)) => (Kind::Leader, leader_fields(env, leader, false, objects, at)?),
+        Ok(Outcome::Observed(observed)) => {
+            (Kind::Observed, leader_fields(env, observed.leader, observed.is_after_gap, objects, at)?)
+        }
         Ok(Outcome::Log(record)) => {
             text(env, 0, record.target)?;
             text(env, 1, &record.message)?;
@@ -132,7 +157,38 @@ fn outcome<'local>(
     Ok([kind as i64, numbers[0], numbers[1], numbers[2]])
 }
 
-/// The fields of every contender, nine texts each, in the order of `io.leasehold.Contender`.
+/// The keys of a guard: one as a text, several as an array of them.
+fn keys(env: &mut Env<'_>, keys: &[String], objects: &JObjectArray<'_>, at: usize) -> Result<(), Failure> {
+    if let [key] = keys {
+        let key = env.new_string(key)?;
+        return Ok(objects.set_element(env, at, &key)?);
+    }
+    let several = JObjectArray::<JString>::new(env, keys.len(), JString::null())?;
+    for (index, key) in keys.iter().enumerate() {
+        let key = env.new_string(key)?;
+        several.set_element(env, index, &key)?;
+        env.delete_local_ref(key);
+    }
+    Ok(objects.set_element(env, at, &several)?)
+}
+
+/// A leader, if there is one: its numbers, and its key and value among the objects.
+fn leader_fields(
+    env: &mut Env<'_>,
+    leader: Option<Leader>,
+    is_after_gap: bool,
+    objects: &JObjectArray<'_>,
+    at: usize,
+) -> Result<[i64; 3], Failure> {
+    let Some(leader) = leader else { return Ok([0, 0, is_after_gap.into()]) };
+    let key = env.new_string(&leader.key)?;
+    objects.set_element(env, at, &key)?;
+    let value = env.byte_array_from_slice(&leader.value)?;
+    objects.set_element(env, at + 1, &value)?;
+    Ok([leader.token, leader.revision, is_after_gap.into()])
+}
+
+/// The fields of every contender, twelve texts each, in the order of `io.leasehold.Contender`.
 fn contenders_as_array<'local>(
     env: &mut Env<'local>,
     contenders: &[Contender],
@@ -140,6 +196,11 @@ fn contenders_as_array<'local>(
     let fields: Vec<Option<String>> = contenders
         .iter()
         .flat_map(|contender| {
+            let (kind, permits) = match contender.claim {
+                Claim::Exclusive => ("mutex", 0),
+                Claim::Shared => ("shared", 0),
+                Claim::Permits { permits, .. } => ("semaphore", permits),
+            };
             [
                 Some(contender.key.clone()),
                 Some(contender.token.to_string()),
@@ -150,6 +211,9 @@ fn contenders_as_array<'local>(
                 contender.since.clone(),
                 contender.version.clone(),
                 contender.foreign.then(String::new),
+                Some(kind.to_owned()),
+                Some(permits.to_string()),
+                contender.is_holder.then(String::new),
             ]
         })
         .collect();

@@ -4,11 +4,15 @@ use std::any::Any;
 
 use jni::{
     Env, EnvUnowned,
-    errors::ErrorPolicy,
+    errors::{ErrorPolicy, JniError},
+    exceptions::{
+        JArrayIndexOutOfBoundsException, JArrayStoreException, JOutOfMemoryError, JSecurityException,
+        JStringIndexOutOfBoundsException,
+    },
     ids::JStaticMethodID,
     jni_sig, jni_str,
-    objects::{JClass, JThrowable},
-    refs::{Reference, Weak},
+    objects::{JClass, JObject, JObjectArray, JString, JThrowable},
+    refs::{LoaderContext, Reference, Weak},
     signature::ReturnType,
     sys::jvalue,
 };
@@ -25,8 +29,18 @@ struct Exceptions {
 
 static EXCEPTIONS: OnceCell<Exceptions> = OnceCell::new();
 
-/// Looks up what this module needs of Java.
+/// Looks up what this library needs of Java: now, because a lookup needs memory. (The `jni` crate looks for the class of an
+/// exception when it sees one first. With an `OutOfMemoryError` that throws another one, and so on until the stack is full.)
 pub fn initialise(env: &mut Env, class: &JClass) -> jni::errors::Result<()> {
+    let loader = LoaderContext::default();
+    JString::lookup_class(env, &loader)?;
+    JObjectArray::<JObject>::lookup_class(env, &loader)?;
+    JObjectArray::<JString>::lookup_class(env, &loader)?;
+    JOutOfMemoryError::lookup_class(env, &loader)?;
+    JSecurityException::lookup_class(env, &loader)?;
+    JArrayIndexOutOfBoundsException::lookup_class(env, &loader)?;
+    JArrayStoreException::lookup_class(env, &loader)?;
+    JStringIndexOutOfBoundsException::lookup_class(env, &loader)?;
     let of = env.get_static_method_id(
         class,
         jni_str!("of"),
@@ -81,6 +95,7 @@ impl<T: Default> ErrorPolicy<T, Failure> for Throw {
             Failure::Ours(error) => error,
             // Out of memory, say: Java's own exception is under way and tells it best.
             Failure::Jvm(_) if env.exception_check() => return Ok(T::default()),
+            Failure::Jvm(jni::errors::Error::JniCall(JniError::NoMemory)) => no_memory(),
             Failure::Jvm(error) => {
                 Error::new(Code::Internal, format!("the JVM refused a call, please report it: {error}"))
             }
@@ -99,6 +114,13 @@ impl<T: Default> ErrorPolicy<T, Failure> for Throw {
         }
         Ok(T::default())
     }
+}
+
+/// That the JVM has no memory left.
+pub fn no_memory() -> Error {
+    let message =
+        "Java had no memory left for what this operation brought; ask for less at once, or give it more (-Xmx)";
+    Error::new(Code::ResourceExhausted, message)
 }
 
 /// Throws `error`. If even that fails, the JVM is out of memory and has an exception of its own under way.

@@ -2,14 +2,14 @@
 
 use std::{rc::Rc, sync::Arc};
 
-use leasehold_bridge::{AcquireOptions, Client, HostOptions, client::milliseconds};
+use leasehold_bridge::{AcquireOptions, Claim, Client, HostOptions, LocalFirst, client::milliseconds};
 use napi::{
     Env,
-    bindgen_prelude::{BigInt, Function},
+    bindgen_prelude::{BigInt, Function, Uint8Array},
 };
 use napi_derive::napi;
 
-use crate::{Result, as_number, enter, environment::Shared, starter};
+use crate::{Result, as_number, enter, environment::Shared, metrics::Measured, starter};
 
 /// The options of a client. Milliseconds below 0 are those of a default.
 #[napi(object)]
@@ -47,6 +47,63 @@ impl From<OpenOptions> for HostOptions {
     }
 }
 
+/// A name, and what is claimed of it: all, if nothing else is said.
+#[napi(object, object_to_js = false)]
+pub struct Wanted {
+    pub name: String,
+    pub shared: Option<bool>,
+    pub permits: Option<u32>,
+    pub limit: Option<u32>,
+}
+
+impl Wanted {
+    fn claim(&self) -> Claim {
+        match (self.shared, self.permits, self.limit) {
+            (Some(true), ..) => Claim::Shared,
+            (_, Some(permits), Some(limit)) => Claim::Permits { permits, limit },
+            _ => Claim::Exclusive,
+        }
+    }
+}
+
+/// How a lock is acquired. Milliseconds below 0 are those of nothing said.
+#[napi(object, object_to_js = false)]
+pub struct Acquiring {
+    pub wait: i64,
+    pub ttl: i64,
+    pub renew: bool,
+    pub requeue: bool,
+    pub local_first: Option<LocalFirstBound>,
+    pub linger: i64,
+}
+
+/// How far callers of one client may pass a lock on among themselves; each has its default.
+#[napi(object, object_to_js = false)]
+pub struct LocalFirstBound {
+    pub turns: Option<u32>,
+    pub time: Option<i64>,
+}
+
+impl From<Acquiring> for AcquireOptions {
+    fn from(from: Acquiring) -> Self {
+        Self {
+            wait: milliseconds(from.wait),
+            ttl: milliseconds(from.ttl),
+            renew: from.renew,
+            requeue: from.requeue,
+            local_first: from.local_first.map(LocalFirst::from),
+            linger: milliseconds(from.linger),
+        }
+    }
+}
+
+impl From<LocalFirstBound> for LocalFirst {
+    fn from(from: LocalFirstBound) -> Self {
+        let Self { turns, time } = Self::default();
+        Self { turns: from.turns.unwrap_or(turns), time: from.time.and_then(milliseconds).unwrap_or(time) }
+    }
+}
+
 /// A client. Every operation completes under the tag that is its first parameter, and returns what cancels it.
 #[napi]
 pub struct ClientHandle {
@@ -68,19 +125,39 @@ impl ClientHandle {
         self.client.identity()
     }
 
-    /// A function that brings the handle of a guard. Milliseconds below 0 are those of nothing said.
-    #[napi(
-        getter,
-        ts_return_type = "(tag: number, name: string, wait: number, ttl: number, renew: boolean, requeue: boolean) => number"
-    )]
+    /// A function that brings the handle of a guard.
+    #[napi(getter, ts_return_type = "(tag: number, names: Array<Wanted>, options: Acquiring) => number")]
     pub fn acquire<'env>(&self, env: &'env Env) -> napi::Result<Function<'env, (), f64>> {
         let (client, shared) = (self.client.clone(), self.shared.clone());
         starter(env, "acquire", move |call| {
-            let (wait, ttl) = (milliseconds(call.get(2)?), milliseconds(call.get(3)?));
-            let options = AcquireOptions { wait, ttl, renew: call.get(4)?, requeue: call.get(5)? };
-            let name: String = call.get(1)?;
-            Ok(shared.start(call.get(0)?, |sink| client.acquire(&name, &options, None, sink)))
+            let (wanted, options): (Vec<Wanted>, Acquiring) = (call.get(1)?, call.get(2)?);
+            let names: Vec<_> = wanted.iter().map(|wanted| (&*wanted.name, wanted.claim())).collect();
+            Ok(shared.start(call.get(0)?, |sink| client.acquire(&names, &options.into(), None, sink)))
         })
+    }
+
+    /// Brings the handle of a guard.
+    #[napi]
+    pub fn campaign(&self, tag: f64, name: String, value: Uint8Array, options: Acquiring) -> Result<f64> {
+        self.shared.start(tag, |sink| self.client.campaign(&name, &value, &options.into(), None, sink))
+    }
+
+    /// Brings who leads, or nothing.
+    #[napi]
+    pub fn leader(&self, tag: f64, name: String) -> Result<f64> {
+        self.shared.start(tag, |sink| self.client.leader(&name, None, sink))
+    }
+
+    /// Brings who leads, at once and at each change, until it is cancelled, and nothing at its end.
+    #[napi]
+    pub fn observe(&self, tag: f64, name: String) -> Result<f64> {
+        self.shared.start(tag, |sink| self.client.observe(&name, None, sink))
+    }
+
+    /// What it has counted and timed.
+    #[napi]
+    pub fn metrics(&self) -> Result<Measured> {
+        enter(|| Ok(self.client.metrics().into()))
     }
 
     /// Brings nothing.

@@ -50,6 +50,8 @@ pub(crate) struct Shared {
     /// Operations under way that keep the event loop alive.
     awaited: Cell<usize>,
     clients: RefCell<Vec<Open>>,
+    /// Names of locks whose guards were collected while they held, until JavaScript is told.
+    forgotten: RefCell<Vec<String>>,
     is_over: Cell<bool>,
     is_worker: bool,
 }
@@ -91,12 +93,25 @@ impl Shared {
     /// What operations brought since it was asked last, each with its tag, or a part of it: then the loop is woken once more.
     pub(crate) fn drain(&self) -> impl Iterator<Item = (f64, Completion)> {
         let completions = self.queue.drain(MOST);
-        let awaited = completions.iter().filter(|completion| completion.tag & AWAITED != 0).count();
+        let awaited = completions.iter().filter(|done| done.is_last && done.tag & AWAITED != 0).count();
         if awaited > 0 && self.awaited.replace(self.awaited.get() - awaited) == awaited {
             // SAFETY: as above.
             unsafe { sys::napi_unref_threadsafe_function(self.env, self.waker.handle.get_raw()) };
         }
         completions.into_iter().map(|completion| (as_number(completion.tag >> 1), completion))
+    }
+
+    /// Tells JavaScript that the guard of this lock was collected while it held. It is not called here: this may be in the midst
+    /// of a collection.
+    pub(crate) fn forget(&self, name: &str) {
+        self.forgotten.borrow_mut().push(name.to_owned());
+        // As for the queue.
+        let _ = self.waker.call((), ThreadsafeFunctionCallMode::NonBlocking);
+    }
+
+    /// The names of the locks that were forgotten since it was asked last.
+    pub(crate) fn forgotten(&self) -> Vec<String> {
+        self.forgotten.take()
     }
 
     /// What is dropped while it holds, and why.
@@ -138,7 +153,7 @@ pub struct Environment {
 impl Environment {
     /// `onCompletions` is called on this environment's thread with what operations brought. Four values for each, one after
     /// the other, because objects with names take longer: its tag, whether it is the last of its operation, the failure or
-    /// null, and what it brought.
+    /// null, and what it brought. Under the tag 0, which is no operation's, come the names of locks that were forgotten.
     #[napi(constructor)]
     pub fn new(
         env: Env,
@@ -163,6 +178,7 @@ impl Environment {
             queue,
             awaited: Cell::default(),
             clients: RefCell::default(),
+            forgotten: RefCell::default(),
             is_over: Cell::default(),
             is_worker,
         });

@@ -4,7 +4,7 @@ use std::{ffi::c_void, ops::Deref, ptr, rc::Rc};
 
 use leasehold_bridge::{Guard, client::milliseconds, guard::TxnOp, panics};
 use napi::{
-    Env,
+    Env, Status,
     bindgen_prelude::{BigInt, FromNapiValue, Function, ToNapiValue, Uint8Array},
     check_status, sys,
 };
@@ -15,6 +15,9 @@ use crate::{
     environment::{Environment, Leaving, Shared},
     starter,
 };
+
+/// Tells the values of guards from those of other native modules. Chosen at random.
+static GUARD: sys::napi_type_tag = sys::napi_type_tag { lower: 0x9d1c_6a0e_52b7_4f83, upper: 0x3e85_c9f4_a1d6_0b27 };
 
 /// A guard, as JavaScript keeps it: an external value, which costs a fraction of an object of a class.
 pub struct GuardHandle {
@@ -40,11 +43,7 @@ impl GuardHandle {
             _ if !guard.is_held() => {}
             Leaving::ProcessEnds => guard.abandon(),
             Leaving::Forgotten => {
-                tracing::warn!(
-                    name = guard.name(),
-                    "a guard was garbage collected while it held its lock, which stays locked until its client is closed; \
-                     release guards in `finally`, or use withLock"
-                );
+                shared.forget(guard.name());
                 guard.abandon();
             }
         }
@@ -62,6 +61,8 @@ impl ToNapiValue for GuardHandle {
             // SAFETY: it was boxed above, and there is no value that owns it.
             drop(unsafe { Box::from_raw(handle) });
         })?;
+        // SAFETY: as above.
+        check_status!(unsafe { sys::napi_type_tag_object(env, value, &raw const GUARD) })?;
         Ok(value)
     }
 }
@@ -78,11 +79,13 @@ unsafe extern "C" fn collected(_: sys::napi_env, handle: *mut c_void, _: *mut c_
 
 impl FromNapiValue for Passed {
     unsafe fn from_napi_value(env: sys::napi_env, value: sys::napi_value) -> napi::Result<Self> {
-        let mut handle = ptr::null_mut();
+        let (mut handle, mut is_guard) = (ptr::null_mut(), false);
         // SAFETY: `env` is the current environment, by the contract of this function.
         check_status!(unsafe { sys::napi_get_value_external(env, value, &raw mut handle) })?;
-        let handle = ptr::NonNull::new(handle.cast());
-        handle.map(Self).ok_or_else(|| napi::Error::from_reason("there is no guard in this value"))
+        // SAFETY: as above.
+        check_status!(unsafe { sys::napi_check_object_type_tag(env, value, &raw const GUARD, &raw mut is_guard) })?;
+        let handle = ptr::NonNull::new(handle.cast()).filter(|_| is_guard);
+        handle.map(Self).ok_or_else(|| napi::Error::new(Status::InvalidArg, "this value is no guard of leasehold"))
     }
 }
 
@@ -90,8 +93,7 @@ impl Deref for Passed {
     type Target = GuardHandle;
 
     fn deref(&self) -> &GuardHandle {
-        // SAFETY: the package passes the values of guards where guards are expected, and no others, nobody else has any, and a
-        // value is not collected while it is a parameter of a call.
+        // SAFETY: its tag says that it is the value of a guard, and a value is not collected while it is a parameter of a call.
         unsafe { self.0.as_ref() }
     }
 }
@@ -154,6 +156,12 @@ pub fn guard_key(#[napi(ts_arg_type = "object")] handle: Passed) -> Result<Strin
     enter(|| Ok(handle.guard.key()))
 }
 
+/// The keys of all its names, in the order in which they were asked for.
+#[napi]
+pub fn guard_keys(#[napi(ts_arg_type = "object")] handle: Passed) -> Result<Vec<String>> {
+    enter(|| Ok(handle.guard.keys()))
+}
+
 /// The lease, in lower-case hexadecimal.
 #[napi]
 pub fn guard_lease(#[napi(ts_arg_type = "object")] handle: Passed) -> Result<String> {
@@ -184,6 +192,13 @@ pub fn guard_extend(tag: f64, #[napi(ts_arg_type = "object")] handle: Passed, sp
     // Below 0 is refused like 0: with a message that says what is possible.
     let span = milliseconds(span).unwrap_or_default();
     handle.shared.start(tag, |sink| handle.guard.extend(span, None, sink))
+}
+
+/// Brings nothing.
+#[napi]
+pub fn guard_proclaim(tag: f64, #[napi(ts_arg_type = "object")] handle: Passed, value: Uint8Array) -> Result<f64> {
+    let value = value.to_vec();
+    handle.shared.start(tag, |sink| handle.guard.proclaim(value, None, sink))
 }
 
 /// Brings the revision of the write.

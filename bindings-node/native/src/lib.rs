@@ -6,6 +6,7 @@
 mod client;
 mod environment;
 pub mod guard;
+mod metrics;
 #[cfg(feature = "testing")]
 pub mod testing;
 mod value;

@@ -1,6 +1,7 @@
 //! Operations of the bridge's own, for the tests of the package's plumbing. They need no server.
 
 use leasehold_bridge::{live, testing};
+use napi::bindgen_prelude::External;
 use napi_derive::napi;
 
 use crate::{Result, as_number, environment::Environment};
@@ -28,6 +29,12 @@ pub fn alive() -> Alive {
         operations: as_number(live.operations),
         queues: as_number(live.queues),
     }
+}
+
+/// A value that native code made, and that is no guard.
+#[napi(ts_return_type = "object")]
+pub fn test_external() -> External<u64> {
+    External::new(0)
 }
 
 #[napi]

@@ -3,7 +3,8 @@
 use std::{ptr, rc::Rc};
 
 use leasehold_bridge::{
-    Completion, Contender, Error, Outcome, SessionState, completion::session_state, logs::LogRecord,
+    Claim, Completion, Contender, Error, Leader, Observed, Outcome, SessionState, completion::session_state,
+    logs::LogRecord,
 };
 use napi::{
     bindgen_prelude::{BigInt, Buffer, JsValuesTupleIntoVec, ToNapiValue},
@@ -12,6 +13,9 @@ use napi::{
 use napi_derive::napi;
 
 use crate::{environment::Shared, guard::GuardHandle};
+
+/// The tag of what no operation brings: the name of a lock whose guard was collected while it held.
+const FORGOTTEN: f64 = 0.0;
 
 /// What operations of an environment brought, as the parameters of a function: see [`crate::environment::Environment::new`].
 /// Nothing if the environment is gone.
@@ -36,7 +40,28 @@ pub struct QueueEntry {
     pub pid: Option<u32>,
     pub since: Option<String>,
     pub version: Option<String>,
+    pub shared: bool,
+    pub permits: Option<u32>,
+    pub limit: Option<u32>,
+    pub is_holder: bool,
     pub foreign: bool,
+}
+
+/// Who leads an election, or nobody.
+#[napi(object, object_from_js = false)]
+pub struct Seen {
+    pub leader: Option<Leading>,
+    pub is_after_gap: bool,
+}
+
+/// Who leads an election.
+#[napi(object, object_from_js = false)]
+pub struct Leading {
+    pub key: String,
+    pub token: BigInt,
+    #[napi(ts_type = "Buffer")]
+    pub value: Buffer,
+    pub revision: BigInt,
 }
 
 /// The state of a session.
@@ -71,6 +96,7 @@ pub enum Value {
     Revision(BigInt),
     Written(Written),
     Contenders(Vec<QueueEntry>),
+    Leader(Seen),
     Text(String),
     State(State),
     Log(LogLine),
@@ -94,6 +120,15 @@ impl JsValuesTupleIntoVec for Completions {
                 flat.push(Value::to_napi_value(env, value)?);
             }
         }
+        for name in shared.forgotten() {
+            // SAFETY: as above.
+            unsafe {
+                flat.push(f64::to_napi_value(env, FORGOTTEN)?);
+                flat.push(bool::to_napi_value(env, false)?);
+                flat.push(Option::<Failure>::to_napi_value(env, None)?);
+                flat.push(String::to_napi_value(env, name)?);
+            }
+        }
         Ok(flat)
     }
 }
@@ -109,6 +144,10 @@ impl From<Outcome> for Value {
                 values: committed.values.into_iter().map(|value| value.map(Buffer::from)).collect(),
             }),
             Outcome::Contenders(contenders) => Self::Contenders(contenders.into_iter().map(QueueEntry::from).collect()),
+            Outcome::Leader(leader) => Self::Leader(Seen { leader: leader.map(Leading::from), is_after_gap: false }),
+            Outcome::Observed(Observed { leader, is_after_gap, .. }) => {
+                Self::Leader(Seen { leader: leader.map(Leading::from), is_after_gap })
+            }
             Outcome::Lost(reason) => Self::Text(reason.name().to_owned()),
             Outcome::State(state) => Self::State(state.into()),
             Outcome::Log(record) => Self::Log(record.into()),
@@ -134,6 +173,7 @@ impl ToNapiValue for Value {
                 Self::Revision(revision) => BigInt::to_napi_value(env, revision),
                 Self::Written(written) => Written::to_napi_value(env, written),
                 Self::Contenders(contenders) => Vec::to_napi_value(env, contenders),
+                Self::Leader(seen) => Seen::to_napi_value(env, seen),
                 Self::Text(text) => String::to_napi_value(env, text),
                 Self::State(state) => State::to_napi_value(env, state),
                 Self::Log(line) => LogLine::to_napi_value(env, line),
@@ -152,8 +192,19 @@ impl From<Error> for Failure {
     }
 }
 
+impl From<Leader> for Leading {
+    fn from(leader: Leader) -> Self {
+        let Leader { key, token, value, revision, .. } = leader;
+        Self { key, token: token.into(), value: value.into(), revision: revision.into() }
+    }
+}
+
 impl From<Contender> for QueueEntry {
     fn from(contender: Contender) -> Self {
+        let (permits, limit) = match contender.claim {
+            Claim::Permits { permits, limit } => (Some(permits), Some(limit)),
+            _ => (None, None),
+        };
         Self {
             key: contender.key,
             token: contender.token.into(),
@@ -163,6 +214,10 @@ impl From<Contender> for QueueEntry {
             pid: contender.pid,
             since: contender.since,
             version: contender.version,
+            shared: contender.claim == Claim::Shared,
+            permits,
+            limit,
+            is_holder: contender.is_holder,
             foreign: contender.foreign,
         }
     }

@@ -8,6 +8,10 @@
 `leasehold.aio` is the same for asyncio and trio, `leasehold.testing` helps the tests of programs that lock.
 """
 
+# First: it says what to do where the native module cannot be loaded.
+from leasehold import _load as _load
+from leasehold._as_lock import ThreadLock
+from leasehold._base import LockOptions
 from leasehold._errors import (
     AuthenticationError,
     ClientClosed,
@@ -29,10 +33,14 @@ from leasehold._errors import (
     Unsupported,
     WouldDeadlock,
 )
+from leasehold._metrics import Family, Histogram, Metrics, Sample
 from leasehold._native import Cancel, __version__
 from leasehold._process import release_at_exit
-from leasehold._sync import Client, Guard, Lock, Txn
-from leasehold._values import Committed, Contender, SessionState
+from leasehold._sync import Client
+from leasehold._sync_election import Election, Observation
+from leasehold._sync_guard import Guard, Leadership, Txn
+from leasehold._sync_lock import Lock, Locking, ReadWriteLock, Semaphore, Together, current_guard
+from leasehold._values import Committed, Contender, Leader, LocalFirst, Permits, SessionState
 
 __all__ = [
     "AuthenticationError",
@@ -43,25 +51,42 @@ __all__ = [
     "Committed",
     "Contender",
     "DeadlineExceeded",
+    "Election",
+    "Family",
     "ForkedError",
     "Guard",
+    "Histogram",
     "InternalError",
     "InvalidArgument",
+    "Leader",
+    "Leadership",
     "LeaseholdError",
     "LimitMismatch",
+    "LocalFirst",
     "Lock",
     "LockLost",
+    "LockOptions",
     "LockTimeout",
+    "Locking",
     "LostReason",
+    "Metrics",
     "NotHeld",
+    "Observation",
     "OperationCancelled",
     "PermissionDenied",
+    "Permits",
+    "ReadWriteLock",
     "ResourceExhausted",
+    "Sample",
+    "Semaphore",
     "SessionState",
+    "ThreadLock",
+    "Together",
     "Txn",
     "Unavailable",
     "Unsupported",
     "WouldDeadlock",
     "__version__",
+    "current_guard",
     "release_at_exit",
 ]

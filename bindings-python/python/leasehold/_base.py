@@ -4,14 +4,30 @@ from __future__ import annotations
 
 import os
 import uuid
-from typing import TYPE_CHECKING, Generic
+from typing import TYPE_CHECKING, Any, Generic, TypedDict
 
 from leasehold import _logs, _native
+from leasehold._errors import InvalidArgument
+from leasehold._metrics import Metrics
 from leasehold._scopes import G, Scopes
-from leasehold._values import endpoints, milliseconds
+from leasehold._values import (
+    DEFAULT,
+    Default,
+    LocalFirst,
+    as_bytes,
+    count,
+    endpoints,
+    milliseconds,
+    span,
+    wait_limit,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
+    from contextvars import ContextVar
+
+    from leasehold import _shapes
+    from leasehold._values import Span
 
 
 class ClientBase:
@@ -23,7 +39,7 @@ class ClientBase:
         self,
         url: str | Sequence[str],
         *,
-        ttl: float | None = None,
+        ttl: Span | None = None,
         namespace: str | None = None,
         identity: str | None = None,
         user: str | None = None,
@@ -32,8 +48,8 @@ class ClientBase:
         ca_file: str | os.PathLike[str] | None = None,
         cert_file: str | os.PathLike[str] | None = None,
         key_file: str | os.PathLike[str] | None = None,
-        connect_timeout: float | None = None,
-        request_timeout: float | None = None,
+        connect_timeout: Span | None = None,
+        request_timeout: Span | None = None,
     ) -> None:
         """Checks the options. Opens no connection and starts no thread: the first operation does.
 
@@ -60,7 +76,7 @@ class ClientBase:
         url = endpoints(url)
         if url == "memory://":
             url += uuid.uuid4().hex
-        self._place = f"{url} {namespace or ''}"
+        self._place = (url, namespace or "")
         self._native = _native.Client(
             url,
             ttl_ms=milliseconds(ttl, "the TTL"),
@@ -81,38 +97,144 @@ class ClientBase:
         """Who this client says it is to whoever looks at a queue."""
         return self._native.identity
 
+    def metrics(self) -> Metrics:
+        """What it has counted and timed in this process. Asks nobody.
+
+        `leasehold.prometheus` and `leasehold.opentelemetry` hand it on.
+        """
+        return Metrics.of(*self._native.metrics())
+
     def __reduce__(self) -> str:
         """Refuses: its connections cannot travel."""
         msg = "a client stays in its process; make one in each (after a fork, the same object goes on working)"
         raise TypeError(msg)
 
 
-class LockBase(Generic[G]):
-    """A name that can be locked, and how it is to be locked. Costs nothing; only guards hold."""
+class LockOptions(TypedDict, total=False):
+    """How a lock is acquired: keywords of everything that makes one."""
 
-    __slots__ = ("_native", "_renew", "_requeue", "_scopes", "_ttl_ms", "_wait_ms", "name")
+    ttl: Span | None
+    """The TTL of its holds, in seconds, instead of the client's; each TTL has a session of its own."""
+    timeout: Span | None
+    """How long `with` and `acquire` wait, in seconds; 0 is a try; `None` and `math.inf` are as long as it takes."""
+    renew: bool
+    """With `False` a hold ends at its TTL, whatever its owner does: a lock that frees itself."""
+    requeue: bool
+    """With `False` an acquire fails with `LockLost` if its session is lost while it waits, and does not queue anew."""
+    local_first: bool | LocalFirst
+    """Whether waiters of this client pass the lock on among themselves, within a bound, while others wait. Their holds share a
+    token and differ in `sequence`. For exclusive locks that are renewed."""
+    linger: Span | None
+    """For how long the lock stays with this client after a release, in seconds, at most an hour: the next acquire here asks
+    nobody. It goes at once when anybody else comes. For exclusive locks that are renewed."""
+
+
+class How:
+    """Options, checked."""
+
+    __slots__ = ("linger_ms", "local_first", "renew", "requeue", "ttl_ms", "wait_ms")
 
     def __init__(
-        self, client: ClientBase, name: str, ttl: float | None, timeout: float | None, renew: bool, requeue: bool
+        self,
+        ttl: Span | None = None,
+        timeout: Span | None = None,
+        renew: bool = True,
+        requeue: bool = True,
+        local_first: bool | LocalFirst = False,
+        linger: Span | None = None,
     ) -> None:
-        """Locks come from clients."""
-        self._native = client._native  # pyright: ignore[reportPrivateUsage] - of this module
-        place = client._place  # pyright: ignore[reportPrivateUsage]
-        self._scopes: Scopes[G] = Scopes(f"{place} {name}", name)
-        self.name = name
-        self._ttl_ms = milliseconds(ttl, "the TTL")
-        self._wait_ms = milliseconds(timeout, "the timeout")
-        self._renew = renew
-        self._requeue = requeue
+        """See `LockOptions`.
 
-    def _acquiring(self, timeout: float | None, cancel: _native.Cancel | None = None) -> _native.Call[_native.Guard]:
+        Raises:
+            InvalidArgument: a span or number cannot be one.
+        """
+        self.ttl_ms = milliseconds(ttl, "the TTL")
+        self.wait_ms = wait_limit(timeout, "the timeout")
+        self.renew = renew
+        self.requeue = requeue
+        self.local_first: tuple[int, int] | None = None
+        if local_first is not False:
+            bound = LocalFirst() if local_first is True else local_first
+            self.local_first = count(bound.turns, "turns"), span(bound.time, "the time of local_first")
+        self.linger_ms = milliseconds(linger, "linger")
+
+    def options(self, timeout: Span | Default | None) -> _shapes.Options:
+        """As the native module takes them, with this limit in place of the default."""
+        wait_ms = self.wait_ms if isinstance(timeout, Default) else wait_limit(timeout, "the timeout")
+        return wait_ms, self.ttl_ms, self.renew, self.requeue, self.local_first, self.linger_ms
+
+
+class LockBase(Generic[G]):
+    """One name or several that can be locked, and how. Costs nothing; only guards hold."""
+
+    __slots__ = ("__weakref__", "_claims", "_how", "_native", "_place", "_scopes")
+
+    def __init__(
+        self, client: ClientBase, claims: Sequence[_shapes.Claim], how: How, current: ContextVar[G | None]
+    ) -> None:
+        """Locks come from clients. `current` is the innermost guard of a context."""
+        self._native = client._native  # pyright: ignore[reportPrivateUsage] - of this module
+        self._place = client._place  # pyright: ignore[reportPrivateUsage]
+        self._claims = list(claims)
+        self._how = how
+        url, namespace = self._place
+        places = {(url, f"{namespace}{name}"): (is_shared, permits) for name, is_shared, permits in claims}
+        self._scopes: Scopes[G] = Scopes(places, not how.renew, current)
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """What is locked, in the order asked."""
+        return tuple(name for name, _, _ in self._claims)
+
+    def _acquiring(
+        self, timeout: Span | Default | None = DEFAULT, cancel: _native.Cancel | None = None
+    ) -> _native.Call[_native.Guard]:
         _logs.attend()
-        wait = self._wait_ms if timeout is None else milliseconds(timeout, "the timeout")
-        return self._native.acquire(self.name, wait, self._ttl_ms, self._renew, self._requeue, cancel)
+        return self._native.acquire(self._claims, self._how.options(timeout), cancel)
 
     def __repr__(self) -> str:
         """For people."""
-        return f"<{type(self).__module__}.Lock {self.name!r}>"
+        return f"<{type(self).__module__}.{type(self).__name__} {', '.join(map(repr, self.names))}>"
+
+
+class ElectionBase:
+    """The election of a name: its candidates queue, and the first of them leads."""
+
+    __slots__ = ("__weakref__", "_how", "_native", "name")
+
+    def __init__(self, client: ClientBase, name: str, how: How) -> None:
+        """Elections come from clients."""
+        self._native = client._native  # pyright: ignore[reportPrivateUsage] - of this module
+        self._how = how
+        self.name = name
+
+    def _campaigning(
+        self, value: str | bytes, timeout: Span | Default | None, cancel: _native.Cancel | None = None
+    ) -> _native.Call[_native.Guard]:
+        _logs.attend()
+        return self._native.campaign(self.name, as_bytes(value), self._how.options(timeout), cancel)
+
+    def __repr__(self) -> str:
+        """For people."""
+        return f"<{type(self).__module__}.Election {self.name!r}>"
+
+
+def claims_of(client: ClientBase, locks: Sequence[str | LockBase[Any]]) -> list[_shapes.Claim]:
+    """What several locks claim together.
+
+    Raises:
+        InvalidArgument: one of them is another client's.
+    """
+    claims: list[_shapes.Claim] = []
+    for lock in locks:
+        if isinstance(lock, str):
+            claims.append((lock, False, None))
+        elif lock._native is client._native:  # pyright: ignore[reportPrivateUsage]
+            claims.extend(lock._claims)  # pyright: ignore[reportPrivateUsage]
+        else:
+            msg = f"{lock!r} is of another client: only locks of one client can be acquired together"
+            raise InvalidArgument(msg)
+    return claims
 
 
 def _path(path: str | os.PathLike[str] | None) -> str | None:

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Protocol, cast
+from typing import TYPE_CHECKING, Protocol, TypeVar, cast
 
 from leasehold._errors import LostReason
 from leasehold._values import SessionState, session_state
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+    from contextvars import Context
 
     from leasehold._errors import LeaseholdError
+
+T = TypeVar("T")
 
 
 class Handler(Protocol):
@@ -20,21 +23,28 @@ class Handler(Protocol):
         """Runs on the loop or thread that the queue belongs to."""
 
 
-def losses(callback: Callable[[LostReason], object]) -> Handler:
-    """Has `callback` told of the loss of a guard."""
+def losses(callback: Callable[[LostReason], object], context: Context | None = None) -> Handler:
+    """Has `callback` told of the loss of a guard, in `context` if there is one."""
 
     def handle(value: object, error: LeaseholdError | None, _is_last: bool, /) -> None:
         if error is None and value is not None:
-            callback(LostReason(cast("int", value)))
+            _call(context, callback, LostReason(cast("int", value)))
 
     return handle
 
 
-def states(callback: Callable[[SessionState], object]) -> Handler:
-    """Has `callback` told of every state of a session."""
+def states(callback: Callable[[SessionState], object], context: Context | None = None) -> Handler:
+    """Has `callback` told of every state of a session, in `context` if there is one."""
 
     def handle(value: object, error: LeaseholdError | None, is_last: bool, /) -> None:
         if error is None and not is_last:
-            callback(session_state(value))
+            _call(context, callback, session_state(value))
 
     return handle
+
+
+def _call(context: Context | None, callback: Callable[[T], object], news: T) -> None:
+    if context is None:
+        callback(news)
+    else:
+        context.run(callback, news)

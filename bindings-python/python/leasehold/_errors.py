@@ -71,7 +71,7 @@ class LockLost(LeaseholdError):
     """Why, where that is known."""
 
 
-class NotHeld(LeaseholdError):
+class NotHeld(LeaseholdError, RuntimeError):
     """There is no such hold: released before, or nobody has this token."""
 
     code = Code.NOT_HELD

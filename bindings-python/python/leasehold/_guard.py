@@ -36,7 +36,7 @@ class GuardBase:
 
     @property
     def name(self) -> str:
-        """The name of the lock, as it was asked for."""
+        """The name of the lock, as it was asked for; of several the first."""
         return self._native.name
 
     @property
@@ -46,13 +46,18 @@ class GuardBase:
 
     @property
     def sequence(self) -> int:
-        """Tells holds apart that share a token; 0 for this kind of lock."""
+        """Tells holds apart that share a token: owners of one place with `local_first` or `linger`; 0 otherwise."""
         return self._native.sequence
 
     @property
     def key(self) -> str:
         """The key in etcd that stands for this hold, namespace included."""
         return self._native.key
+
+    @property
+    def keys(self) -> tuple[str, ...]:
+        """The keys of all names that were acquired together, in the order asked; `key` is the first."""
+        return tuple(self._native.keys)
 
     @property
     def lease(self) -> str:

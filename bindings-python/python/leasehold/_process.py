@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import atexit
+import functools
 import os
-from typing import TYPE_CHECKING
+import sys
+from typing import TYPE_CHECKING, Any
 
 from leasehold import _native
 from leasehold._values import milliseconds
@@ -14,9 +16,15 @@ if TYPE_CHECKING:
 
 _DEFAULT_LIMIT = 2.0
 
+# Libraries whose child processes end without the handlers of `atexit`, and with their own: Celery's is billiard.
+_LIBRARIES = ("multiprocessing.util", "billiard.util")
+# After all that users have told them to do at the end.
+_LAST = -100
+
 _exit_limit: float | None = _DEFAULT_LIMIT
 _in_child: list[Callable[[], None]] = []
 _at_exit: list[Callable[[], None]] = []
+_has_ended = False
 
 
 def after_fork(forget: Callable[[], None]) -> None:
@@ -45,11 +53,33 @@ def release_at_exit(timeout: float | None = _DEFAULT_LIMIT) -> None:
 
 
 def _forked() -> None:
+    global _has_ended  # noqa: PLW0603 - it belongs to the process
+    _has_ended = False
     for forget in _in_child:
         forget()
+    # Here, and not before: one may have been imported since, and a child asks its library only after this.
+    _watch_libraries()
+
+
+def _watch_libraries() -> None:
+    for name in _LIBRARIES:
+        util: Any = sys.modules.get(name)
+        if util is not None:
+            finalize = functools.partial(util.Finalize, None, _exit, exitpriority=_LAST)
+            # In a child that is one already, and in one that forgets what its parent has registered.
+            finalize()
+            util.register_after_fork(_exit, functools.partial(_call, finalize))
+
+
+def _call(finalize: Callable[[], object], _: object) -> None:
+    finalize()
 
 
 def _exit() -> None:
+    global _has_ended  # noqa: PLW0603 - it belongs to the process
+    if _has_ended:
+        return
+    _has_ended = True
     limit = milliseconds(_exit_limit, "the timeout")
     if limit is not None:
         _native.close_all(limit)
@@ -59,3 +89,4 @@ def _exit() -> None:
 
 os.register_at_fork(after_in_child=_forked)
 atexit.register(_exit)
+_watch_libraries()

@@ -2,60 +2,159 @@
 
 from __future__ import annotations
 
-from typing import Generic, TypeVar
+import threading
+import weakref
+from typing import TYPE_CHECKING, Generic, Protocol, TypeVar
 
 from leasehold import _native
+from leasehold._guard import GuardBase
 from leasehold._process import after_fork
 
-G = TypeVar("G")
+if TYPE_CHECKING:
+    from contextvars import ContextVar
 
-# Threads or tasks, and the locks whose blocks they are in.
-_inside: set[tuple[object, str]] = set()
-# A child of a fork waits for its parent there, not for itself.
-after_fork(_inside.clear)
+G = TypeVar("G", bound=GuardBase)
+
+# What makes a lock one: its cluster, and its name there.
+Place = tuple[str, str]
+# What is claimed of it: whether that is shared, or the permits and their limit.
+Claim = tuple[bool, "tuple[int, int] | None"]
+
+
+class Owner(Protocol):
+    """Who opens a block: a thread, a greenlet, or a task."""
+
+    def key(self) -> object:
+        """What stands for it. Only a weak reference to it is kept."""
+        ...
+
+    def depth(self) -> int:
+        """How many groups of tasks it has opened and not left."""
+        ...
+
+    def holds_up(self, holder: object, depth: int) -> bool:
+        """Whether `holder`, which opened a block at that depth, cannot leave it before this one has ended."""
+        ...
+
+
+class Block(Generic[G]):
+    """A block that is open."""
+
+    __slots__ = ("claims", "depth", "ends_itself", "guard", "more", "outer", "owner")
+
+    def __init__(
+        self, owner: Owner, guard: G, more: object, claims: dict[Place, Claim], ends_itself: bool, outer: G | None
+    ) -> None:
+        """`more` is kept for whoever leaves it; `outer` is the guard that was the current one before."""
+        self.claims = claims
+        self.owner = weakref.ref(owner.key())
+        self.depth = owner.depth()
+        self.guard = guard
+        self.more = more
+        self.ends_itself = ends_itself
+        self.outer = outer
+
+
+_lock = threading.Lock()
+_open: dict[Place, list[Block[GuardBase]]] = {}
 
 
 class Scopes(Generic[G]):
     """The open blocks of one lock object, by the thread or task that opened them."""
 
-    def __init__(self, place: str, name: str) -> None:
-        """`place` is what makes the lock one: its cluster, and its name there."""
-        self._place = place
-        self._name = name
-        self._guards: dict[object, G] = {}
+    def __init__(self, claims: dict[Place, Claim], ends_itself: bool, current: ContextVar[G | None]) -> None:
+        """`ends_itself` says that a hold is over after its TTL; `current` is the innermost guard of a context."""
+        self._claims = claims
+        self._ends_itself = ends_itself
+        self._current = current
+        self._blocks: list[Block[G]] = []
 
-    def check(self, owner: object) -> None:
+    def check(self, owner: Owner, has_limit: bool) -> None:
         """Whether `owner` may wait.
 
         Raises:
-            WouldDeadlock: it is inside a block of the same lock.
+            WouldDeadlock: it is inside a block of the same lock, or such a block waits for it, and it would wait for ever.
         """
-        if (owner, self._place) in _inside:
-            raise _native.would_deadlock(self._name)
+        for place, claim in self._claims.items():
+            if place not in _open:
+                continue
+            with _lock:
+                blocks = list(_open.get(place, ()))
+            around = [block.claims[place] for block in blocks if _is_around(owner, block, has_limit)]
+            if around and not _fits(claim, around):
+                raise _native.would_deadlock(place[1])
 
-    def open(self, owner: object, guard: G) -> None:
+    def open(self, owner: Owner, guard: G, more: object = None) -> None:
         """Notes that it is in."""
-        self._guards[owner] = guard
-        _inside.add((owner, self._place))
+        block = Block(owner, guard, more, self._claims, self._ends_itself, self._current.get())
+        with _lock:
+            self._blocks.append(block)
+            for place in self._claims:
+                _open.setdefault(place, []).append(block)  # type: ignore[arg-type]  # nobody changes the guard
+        self._current.set(guard)
 
-    def abandon(self, owner: object) -> None:
-        """Notes that it did not get in: something was raised on the way, by Ctrl-C at any point of it."""
-        self._guards.pop(owner, None)
-        _inside.discard((owner, self._place))
+    def abandon(self, guard: G | None) -> None:
+        """Notes that whoever has this guard did not get in: something was raised on the way, by Ctrl-C at any point of it."""
+        with _lock:
+            for block in [block for block in self._blocks if block.guard is guard]:
+                self._remove(block)
 
-    def close(self, owner: object) -> G:
-        """The guard of the block that `owner` leaves.
+    def close(self, owner: Owner) -> tuple[G, object]:
+        """The guard of the block that `owner` leaves, and what was kept with it.
 
         Frameworks may leave a block in another thread than they entered it in: then it is the only one that is open.
         """
-        if owner not in self._guards and len(self._guards) == 1:
-            owner = next(iter(self._guards))
-        try:
-            guard = self._guards.pop(owner)
-        except KeyError:
-            msg = (
-                "left a lock's block in another thread or task than it was entered in; give each its own client.lock(…)"
-            )
-            raise RuntimeError(msg) from None
-        _inside.discard((owner, self._place))
-        return guard
+        with _lock:
+            mine = [block for block in self._blocks if block.owner() is owner.key()]
+            if not mine and len(self._blocks) == 1:
+                mine = self._blocks[:]
+            if not mine:
+                msg = (
+                    "left a lock's block in another thread or task than it was entered in; "
+                    "give each its own client.lock(…)"
+                )
+                raise RuntimeError(msg)
+            block = mine[-1]
+            self._remove(block)
+        return block.guard, block.more
+
+    def _remove(self, block: Block[G]) -> None:
+        if block in self._blocks:
+            self._blocks.remove(block)
+        for place in self._claims:
+            others = _open.get(place, [])
+            if block in others:
+                others.remove(block)  # type: ignore[arg-type]  # as above
+            if not others:
+                _open.pop(place, None)
+        # Left in another context than it was entered in, there is nothing to go back to.
+        if self._current.get() is block.guard:
+            self._current.set(block.outer)
+
+
+def _is_around(owner: Owner, block: Block[GuardBase], has_limit: bool) -> bool:
+    """Whether what the block holds stays held for as long as `owner` waits."""
+    holder = block.owner()
+    if holder is None or block.ends_itself:
+        return False
+    is_around = holder is owner.key() or (not has_limit and owner.holds_up(holder, block.depth))
+    return is_around and block.guard.held
+
+
+def _fits(claim: Claim, others: list[Claim]) -> bool:
+    """Whether it can be admitted beside the others. Whether anybody waits between them, nobody can know here."""
+    is_shared, permits = claim
+    if permits is not None:
+        taken = [other[0] for _, other in others if other is not None]
+        return len(taken) == len(others) and sum(taken) + permits[0] <= permits[1]
+    return is_shared and all(other_is_shared for other_is_shared, _ in others)
+
+
+def _forget() -> None:
+    global _lock  # noqa: PLW0603 - another thread of the parent's may have had it
+    _lock = threading.Lock()
+    # A child of a fork waits for its parent there, not for itself.
+    _open.clear()
+
+
+after_fork(_forget)

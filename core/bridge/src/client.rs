@@ -8,7 +8,7 @@ use std::{
     time::Duration,
 };
 
-use leasehold::{ClientOptions, Code, Error, Metrics, Result, process::PerProcess};
+use leasehold::{Acquiring, All, Claim, ClientOptions, Code, Error, Lock, Metrics, Result, process::PerProcess};
 use slotmap::DefaultKey;
 
 use crate::{
@@ -67,15 +67,60 @@ impl Client {
         &self.core
     }
 
-    /// Acquires the lock `name`; brings [`Outcome::Guard`]. A try, or a wait limit, that fails is [`Code::NotAcquired`].
-    pub fn acquire(&self, name: &str, options: &AcquireOptions, cancel: Option<&Cancel>, sink: Sink) -> OpId {
-        let mut lock = self.core_in_use().lock(name).renew(options.renew).requeue(options.requeue);
+    /// Acquires all of `names`, each with its claim, at once; brings [`Outcome::Guard`]. A try, or a wait limit, that fails is
+    /// [`Code::NotAcquired`].
+    pub fn acquire(
+        &self,
+        names: &[(&str, Claim)],
+        options: &AcquireOptions,
+        cancel: Option<&Cancel>,
+        sink: Sink,
+    ) -> OpId {
+        let core = self.core_in_use();
+        if let [(name, claim)] = names {
+            return self.acquire_lock(core.lock_as(name, *claim), options, cancel, sink);
+        }
+        let locks = names.iter().map(|(name, claim)| core.lock_as(name, *claim));
+        let all = core.all(locks).renew(options.renew).requeue(options.requeue);
+        let all = options.ttl.into_iter().fold(all, All::ttl).sharing(options.local_first, options.linger);
+        self.start_acquire(cancel, sink, |answer| all.acquire_then(options.wait, answer))
+    }
+
+    /// Stands for election under `name` with `value`; brings [`Outcome::Guard`] when it leads, and fails as [`Client::acquire`] does.
+    pub fn campaign(
+        &self,
+        name: &str,
+        value: &[u8],
+        options: &AcquireOptions,
+        cancel: Option<&Cancel>,
+        sink: Sink,
+    ) -> OpId {
+        self.acquire_lock(self.core_in_use().election(name).candidate(value), options, cancel, sink)
+    }
+
+    fn acquire_lock(&self, lock: Lock, options: &AcquireOptions, cancel: Option<&Cancel>, sink: Sink) -> OpId {
+        let mut lock = lock.renew(options.renew).requeue(options.requeue);
         if let Some(ttl) = options.ttl {
             lock = lock.ttl(ttl);
         }
-        let (wait, me) = (options.wait, self.me.upgrade());
+        if let Some(bound) = options.local_first {
+            lock = lock.local_first_within(bound);
+        }
+        if let Some(span) = options.linger {
+            lock = lock.linger(span);
+        }
+        self.start_acquire(cancel, sink, |answer| lock.acquire_then(options.wait, answer))
+    }
+
+    fn start_acquire(
+        &self,
+        cancel: Option<&Cancel>,
+        sink: Sink,
+        begin: impl FnOnce(Box<dyn FnOnce(Result<leasehold::Guard>) + Send>) -> Acquiring,
+    ) -> OpId {
+        let me = self.me.upgrade();
         operation::start_acquire(sink, cancel, |pending| {
-            lock.acquire_then(wait, |result| {
+            begin(Box::new(|result| {
                 panics::contain(|| match result {
                     // It won before the core heard of the cancel. Whoever cancelled counts on having no guard, and on nothing
                     // being left in the queue. If the release fails, the lock is lost or will be: nobody holds it by this acquire.
@@ -84,7 +129,7 @@ impl Client {
                     }
                     result => pending.complete(result.map(|guard| Outcome::Guard(Guard::new(guard, me)))),
                 });
-            })
+            }))
         })
     }
 
@@ -109,6 +154,28 @@ impl Client {
         operation::start(sink, cancel, |stop| async move {
             stop.or(lock.force_release(token)).await?;
             Ok(Outcome::Done)
+        })
+    }
+
+    /// Asks who leads the election `name`; brings [`Outcome::Leader`].
+    pub fn leader(&self, name: &str, cancel: Option<&Cancel>, sink: Sink) -> OpId {
+        let election = self.core_in_use().election(name);
+        operation::start(sink, cancel, |stop| async move { Ok(Outcome::Leader(stop.or(election.leader()).await?)) })
+    }
+
+    /// Reports who leads the election `name`, at once and at each change, as [`Outcome::Observed`], until it is cancelled, it fails,
+    /// or the client is closed, which brings [`Outcome::Done`] unless nothing was reported yet.
+    pub fn observe(&self, name: &str, cancel: Option<&Cancel>, sink: Sink) -> OpId {
+        let mut observer = self.core_in_use().election(name).observe();
+        operation::start_with(sink, cancel, |stopped, sink| async move {
+            let mut observed = stopped.or(observer.next()).await?;
+            loop {
+                sink.report(Outcome::Observed(observed));
+                observed = match stopped.or(observer.next()).await {
+                    Err(error) if error.code() == Code::Closed => return Ok(Outcome::Done),
+                    result => result?,
+                };
+            }
         })
     }
 

@@ -9,7 +9,7 @@ mod wake;
 
 use std::sync::Arc;
 
-use leasehold::{Code, Committed, Contender, Error, LostReason, Result, SessionState};
+use leasehold::{Code, Committed, Contender, Error, Leader, LostReason, Observed, Result, SessionState};
 
 pub use self::{
     queue::Queue,
@@ -33,6 +33,10 @@ pub enum Outcome {
     Committed(Committed),
     /// Everybody in a queue, the holder first.
     Contenders(Vec<Contender>),
+    /// Who leads an election now.
+    Leader(Option<Leader>),
+    /// Who leads an election from now on.
+    Observed(Observed),
     /// The guard was lost.
     Lost(LostReason),
     /// The guard was released, and was not lost before.

@@ -63,7 +63,7 @@ impl Guard {
         self.core.token()
     }
 
-    /// Tells holds apart that share a token; 0 for this kind of lock.
+    /// Tells holds apart that share a token; 0 unless the lock is local-first or lingers.
     pub fn sequence(&self) -> u64 {
         self.core.sequence()
     }
@@ -71,6 +71,11 @@ impl Guard {
     /// The key in etcd, namespace included.
     pub fn key(&self) -> String {
         self.core.key()
+    }
+
+    /// The keys in etcd, in the order in which the names were asked for.
+    pub fn keys(&self) -> Vec<String> {
+        self.core.keys()
     }
 
     /// The lease, in lower-case hexadecimal.
@@ -113,6 +118,15 @@ impl Guard {
         let core = self.core();
         operation::start(sink, cancel, |stop| async move {
             stop.or(core.extend(span)).await?;
+            Ok(Outcome::Done)
+        })
+    }
+
+    /// Proclaims `value` if this guard still leads its election.
+    pub fn proclaim(&self, value: Vec<u8>, cancel: Option<&Cancel>, sink: Sink) -> OpId {
+        let core = self.core();
+        operation::start(sink, cancel, |stop| async move {
+            stop.or(core.proclaim(value)).await?;
             Ok(Outcome::Done)
         })
     }

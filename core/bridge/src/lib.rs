@@ -50,7 +50,10 @@ pub mod testing;
 pub use client::Client;
 pub use completion::{Completion, Outcome, Queue, Sink, Waiter};
 pub use guard::Guard;
-pub use leasehold::{ClientOptions, Code, Committed, Contender, Error, LostReason, Result, SessionState};
+pub use leasehold::{
+    Claim, ClientOptions, Code, Committed, Contender, Error, Family, Leader, LocalFirst, LostReason, Metrics, Observed,
+    Result, Sample, SessionState, Value,
+};
 pub use operation::{Cancel, OpId};
 pub use options::{AcquireOptions, HostOptions};
 

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use leasehold::{ClientOptions, Code, Error, Result};
+use leasehold::{ClientOptions, Code, Error, LocalFirst, Result};
 
 /// The options of a client; see [`ClientOptions`] for what they say, and for their limits.
 #[derive(Clone, Default)]
@@ -81,10 +81,14 @@ pub struct AcquireOptions {
     pub renew: bool,
     /// Whether to queue again if the session is lost while waiting.
     pub requeue: bool,
+    /// Whether to share a place with others of the client that wait, and within which bound; [`leasehold::Lock::local_first`].
+    pub local_first: Option<LocalFirst>,
+    /// How long the place stays after the release; [`leasehold::Lock::linger`].
+    pub linger: Option<Duration>,
 }
 
 impl Default for AcquireOptions {
     fn default() -> Self {
-        Self { wait: None, ttl: None, renew: true, requeue: true }
+        Self { wait: None, ttl: None, renew: true, requeue: true, local_first: None, linger: None }
     }
 }

@@ -7,7 +7,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use leasehold_bridge::{AcquireOptions, Client, ClientOptions, Code, Queue, live, shutdown, testing};
+use leasehold_bridge::{AcquireOptions, Claim, Client, ClientOptions, Code, Queue, live, shutdown, testing};
 use support::{LIMIT, acquire, alone, etcd, in_a_process, is_alone, resources, times};
 
 const NAME: &str = "/lock/exit";
@@ -26,7 +26,7 @@ fn exiting_with_operations_pending_is_quiet() {
                 1 => guard.ended(sink),
                 2 => testing::never(None, sink),
                 3 => client.ping(None, sink),
-                _ => client.acquire(guard.name(), &AcquireOptions::default(), None, sink),
+                _ => client.acquire(&[(guard.name(), Claim::Exclusive)], &AcquireOptions::default(), None, sink),
             };
         }
         let blocked = Queue::new();
@@ -57,7 +57,7 @@ fn closing_everything_takes_no_longer_than_it_may() {
         let patient = ClientOptions::new(url).request_timeout(Duration::from_secs(30));
         let stuck = Client::open(patient).expect("good options");
         let queue = Queue::new();
-        stuck.acquire(NAME, &AcquireOptions::default(), None, queue.sink(1));
+        stuck.acquire(&[(NAME, Claim::Exclusive)], &AcquireOptions::default(), None, queue.sink(1));
         let started = Instant::now();
         assert!(!shutdown::close_all(Duration::from_secs(3)), "who says nothing cannot be closed in good order");
         assert!(started.elapsed() < Duration::from_secs(20), "it took {:?}", started.elapsed());

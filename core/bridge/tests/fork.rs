@@ -8,7 +8,7 @@ use std::{
 };
 
 use leasehold_bridge::{
-    AcquireOptions, Cancel, Code, Guard, LostReason, Outcome, Queue, Waiter, handles, live,
+    AcquireOptions, Cancel, Claim, Code, Guard, LostReason, Outcome, Queue, Waiter, handles, live,
     logs::{self, Level},
     operation, shutdown,
 };
@@ -24,11 +24,12 @@ fn a_child_uses_the_client_and_leaves_its_parents_guard_alone() {
         let client = support::client(endpoint);
         let guard = handles::insert(acquire(&client, NAME, None).expect("acquired").into());
         let (queue, waiter, cancel) = (Queue::with_fd().expect("a descriptor"), Waiter::new(), Cancel::new());
-        let waiting = client.acquire(NAME, &AcquireOptions::default(), Some(&cancel), queue.sink(1));
+        let waiting =
+            client.acquire(&[(NAME, Claim::Exclusive)], &AcquireOptions::default(), Some(&cancel), queue.sink(1));
         client.on_state(queue.sink(2));
         let lost = Waiter::new();
         handles::get::<Guard>(guard).expect("ours").ended(lost.sink());
-        client.acquire(NAME, &AcquireOptions::default(), Some(&cancel), waiter.sink());
+        client.acquire(&[(NAME, Claim::Exclusive)], &AcquireOptions::default(), Some(&cancel), waiter.sink());
 
         let quiet = Queue::with_fd().expect("a descriptor");
         let inherited = (queue, waiter, lost, cancel);

@@ -5,7 +5,7 @@ mod support;
 
 use std::{collections::HashMap, time::Duration};
 
-use leasehold_bridge::{AcquireOptions, Code, Completion, Outcome, Queue, Result, live, operation, testing};
+use leasehold_bridge::{AcquireOptions, Claim, Code, Completion, Outcome, Queue, Result, live, operation, testing};
 use support::{LIMIT, acquire, alone, close, etcd, eventually, outcome, resources, times};
 
 const NAME: &str = "/lock/load";
@@ -46,7 +46,7 @@ fn closing_completes_each_of_a_hundred_operations_once() {
                 1 => guard.ended(sink),
                 2 => guard.put(b"/data/x".to_vec(), b"1".to_vec(), None, sink),
                 3 => client.queue(NAME, None, sink),
-                _ => client.acquire(NAME, &AcquireOptions::default(), None, sink),
+                _ => client.acquire(&[(NAME, Claim::Exclusive)], &AcquireOptions::default(), None, sink),
             };
             expected += 1;
         }
@@ -85,7 +85,8 @@ fn cancelled_within_three_milliseconds_nothing_is_left() {
         // Every other one has somebody in front.
         let name = if round % 2 == 0 { "/lock/free" } else { NAME };
         let holder = (round % 2 == 1).then(|| acquire(&client, name, None).expect("acquired"));
-        let id = client.acquire(name, &AcquireOptions::default(), None, queue.sink(round as u64));
+        let id =
+            client.acquire(&[(name, Claim::Exclusive)], &AcquireOptions::default(), None, queue.sink(round as u64));
         // The moment of the cancel is what is varied here.
         std::thread::sleep(Duration::from_micros(fastrand::u64(0..3_000)));
         operation::cancel(id);

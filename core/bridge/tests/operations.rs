@@ -11,8 +11,8 @@ use std::{
 };
 
 use leasehold_bridge::{
-    AcquireOptions, Cancel, Client, ClientOptions, Code, Guard, HostOptions, LostReason, Outcome, Queue, SessionState,
-    Waiter, handles,
+    AcquireOptions, Cancel, Claim, Client, ClientOptions, Code, Guard, HostOptions, LostReason, Outcome, Queue,
+    SessionState, Waiter, handles,
     logs::Level,
     operation, panics,
     testing::{self, Stage},
@@ -39,17 +39,17 @@ fn next(queue: &Queue) -> leasehold_bridge::Completion {
 fn a_guard_that_nobody_takes_is_released() {
     let client = client("claim");
     let waiter = Waiter::new();
-    client.acquire(NAME, &AcquireOptions::default(), None, waiter.sink());
+    client.acquire(&[(NAME, Claim::Exclusive)], &AcquireOptions::default(), None, waiter.sink());
     drop(waiter);
     let guard = acquire(&client, NAME, None).expect("the first one was released");
     let queue = Queue::new();
-    client.acquire(NAME, &AcquireOptions::default(), None, queue.sink(1));
+    client.acquire(&[(NAME, Claim::Exclusive)], &AcquireOptions::default(), None, queue.sink(1));
     queue.close();
     drop(guard);
     acquire(&client, NAME, Some(SOME)).expect("the one in the closed queue was released");
     // Won, in the queue, and never drained.
     let queue = Queue::new();
-    client.acquire(NAME, &AcquireOptions::default(), None, queue.sink(1));
+    client.acquire(&[(NAME, Claim::Exclusive)], &AcquireOptions::default(), None, queue.sink(1));
     assert_eq!(acquire(&client, NAME, Some(Duration::from_millis(50))).unwrap_err().code(), Code::NotAcquired);
     drop(queue);
     acquire(&client, NAME, Some(SOME)).expect("the one in the freed queue was released");
@@ -66,7 +66,7 @@ fn a_result_can_be_awaited_elsewhere() {
     assert!(completion.is_last && completion.tag == 1 && completion.result.is_ok());
     let guard = acquire(&client, NAME, None).unwrap();
     let waiter = Waiter::new();
-    client.acquire(NAME, &AcquireOptions::default(), None, waiter.sink());
+    client.acquire(&[(NAME, Claim::Exclusive)], &AcquireOptions::default(), None, waiter.sink());
     assert!(waiter.wait_for(Duration::from_millis(20)).is_none());
     waiter.move_to(queue.clone(), 2);
     drop(guard);
@@ -81,7 +81,7 @@ fn a_cancelled_acquire_says_so_and_leaves_nothing() {
     let client = client("cancel");
     let guard = acquire(&client, NAME, None).unwrap();
     let queue = Queue::new();
-    let id = client.acquire(NAME, &AcquireOptions::default(), None, queue.sink(7));
+    let id = client.acquire(&[(NAME, Claim::Exclusive)], &AcquireOptions::default(), None, queue.sink(7));
     assert!(operation::cancel(id));
     let completion = next(&queue);
     assert_eq!((completion.tag, completion.is_last), (7, true));
@@ -100,7 +100,7 @@ fn a_cancel_reaches_acquires_that_start_meanwhile() {
         std::thread::scope(|scope| {
             scope.spawn(|| cancel.cancel());
             for tag in 0..8 {
-                client.acquire(NAME, &AcquireOptions::default(), Some(&cancel), queue.sink(tag));
+                client.acquire(&[(NAME, Claim::Exclusive)], &AcquireOptions::default(), Some(&cancel), queue.sink(tag));
             }
         });
         for _ in 0..8 {
@@ -116,8 +116,8 @@ fn a_win_that_a_cancel_overtakes_is_released() {
     let client = client("overtaken");
     let first = acquire(&client, NAME, None).unwrap();
     let queue = Queue::new();
-    client.acquire(NAME, &AcquireOptions::default(), None, queue.sink(6));
-    let id = client.acquire(NAME, &AcquireOptions::default(), None, queue.sink(7));
+    client.acquire(&[(NAME, Claim::Exclusive)], &AcquireOptions::default(), None, queue.sink(6));
+    let id = client.acquire(&[(NAME, Claim::Exclusive)], &AcquireOptions::default(), None, queue.sink(7));
     support::eventually("both wait", || contenders(&client) == 3);
     // Handed over to once, the client has the queue before it and hands over at once from now on.
     drop(first);
@@ -143,14 +143,14 @@ fn closing_a_queue_cancels_what_would_answer_into_it() {
     let client = client("close-queue");
     let guard = acquire(&client, NAME, None).unwrap();
     let (queue, other) = (Queue::new(), Queue::new());
-    client.acquire(NAME, &AcquireOptions::default(), None, queue.sink(1));
-    let kept = client.acquire(NAME, &AcquireOptions::default(), None, other.sink(2));
+    client.acquire(&[(NAME, Claim::Exclusive)], &AcquireOptions::default(), None, queue.sink(1));
+    let kept = client.acquire(&[(NAME, Claim::Exclusive)], &AcquireOptions::default(), None, other.sink(2));
     support::eventually("both wait", || contenders(&client) == 3);
     queue.close();
     assert!(queue.take(1, LIMIT).is_none(), "closed");
     support::eventually("the first has withdrawn", || contenders(&client) == 2);
     // Started after the end: withdrawn, too.
-    client.acquire(NAME, &AcquireOptions::default(), None, queue.sink(3));
+    client.acquire(&[(NAME, Claim::Exclusive)], &AcquireOptions::default(), None, queue.sink(3));
     drop(guard);
     assert!(next(&other).result.is_ok(), "the other one is not concerned");
     assert!(!operation::cancel(kept), "it is over");

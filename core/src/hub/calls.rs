@@ -10,13 +10,19 @@ use std::{
     time::Duration,
 };
 
-use super::{Action, Hub, RpcId, history::Stamp};
+use super::{
+    Action, Hub, RpcId,
+    batches::{Batches, Part},
+    company::Joining,
+    history::Stamp,
+    observers::Question,
+};
 use crate::{
     cleaner,
     clock::Moment,
     queue::Input as QueueInput,
     store::{LeaseId, Reply, Request, StoreError},
-    terms::{PlaceId, QueueId, SessionId},
+    terms::{PlaceId, QueueId, SessionId, Ticket},
 };
 
 /// What a reply is the answer to.
@@ -24,14 +30,19 @@ use crate::{
 pub(super) enum Asked {
     /// Whether it repeats a grant of unknown fate comes with it.
     Grant(SessionId, LeaseId, bool),
-    Join(QueueId, PlaceId),
-    Delete(QueueId, Vec<PlaceId>),
+    /// All places that one caller needs.
+    Join(Vec<Joining>),
+    Delete(Vec<(QueueId, Vec<PlaceId>)>),
+    /// Several of these at once.
+    Batch(Vec<Part>),
     Read(QueueId),
     Check(QueueId, PlaceId),
     Chore(cleaner::Chore),
     Sweep(SessionId, LeaseId),
     /// Whether the lease of holds still lives whose keys vanished.
     Autopsy(SessionId),
+    /// What an observer of an election asks.
+    Observe(Ticket, Question),
     /// Whether this is still the same etcd.
     Probe,
 }
@@ -41,8 +52,11 @@ pub(super) enum Asked {
 pub(super) struct Calls {
     /// How many may be on their way.
     window: usize,
+    /// How many are, and how many are gathered to share a transaction.
+    pub(super) load: usize,
     /// Those that are, and what was known of etcd when they were sent.
-    asked: BTreeMap<RpcId, (Asked, Stamp)>,
+    pub(super) asked: BTreeMap<RpcId, (Asked, Stamp)>,
+    pub(super) batches: Batches,
     /// Those that wait their turn.
     unsent: BTreeMap<RpcId, (Asked, Option<Request>)>,
     /// The order of deletes and reads among them.
@@ -59,7 +73,9 @@ impl Calls {
     pub(super) fn new(window: usize) -> Self {
         Self {
             window,
+            load: 0,
             asked: BTreeMap::new(),
+            batches: Batches::default(),
             unsent: BTreeMap::new(),
             urgent: VecDeque::new(),
             lanes: BTreeMap::new(),
@@ -70,7 +86,7 @@ impl Calls {
 
     /// Whether no reply is awaited.
     pub(super) fn are_idle(&self) -> bool {
-        self.asked.is_empty()
+        self.asked.is_empty() && self.batches.len() == 0
     }
 
     /// Whether this one still waits its turn.
@@ -99,15 +115,29 @@ impl Calls {
         self.urgent.clear();
         self.lanes.clear();
         self.turns.clear();
+        self.load -= self.batches.len();
+        self.batches.close();
     }
 
     /// The client is closed: nobody waits for anything.
     pub(super) fn forget_all(&mut self) {
         self.asked.clear();
+        self.batches.close();
+        self.load = 0;
+    }
+
+    /// These are over, or will never be sent.
+    pub(super) fn forget(&mut self, asked: &Asked) {
+        let requests = if let Asked::Batch(parts) = asked { parts.len() } else { 1 };
+        self.load = self.load.saturating_sub(requests);
     }
 
     fn line_up(&mut self, rpc: RpcId, asked: Asked, request: Option<Request>) {
-        if let Asked::Join(queue, _) = asked {
+        let queue = match &asked {
+            Asked::Join(places) => places.first().map(|joining| joining.queue),
+            _ => None,
+        };
+        if let Some(queue) = queue {
             let lane = self.lanes.entry(queue).or_default();
             if lane.is_empty() {
                 self.turns.push_back(queue);
@@ -121,7 +151,7 @@ impl Calls {
 
     /// The next one to send. What was withdrawn is passed over.
     fn next(&mut self) -> Option<(RpcId, Asked, Option<Request>)> {
-        while self.asked.len() < self.window && !self.unsent.is_empty() {
+        while self.load < self.window && !self.unsent.is_empty() {
             let rpc = self.urgent.pop_front().or_else(|| {
                 let queue = self.turns.pop_front()?;
                 let lane = self.lanes.get_mut(&queue)?;
@@ -145,6 +175,7 @@ impl Hub {
     /// Asks etcd at once.
     pub(super) fn call(&mut self, asked: Asked, request: Request, timeout: Duration, out: &mut Vec<Action>) -> RpcId {
         let rpc = RpcId(self.next_id());
+        self.calls.load += 1;
         self.calls.asked.insert(rpc, (asked, self.history.stamp()));
         out.push(Action::Call(rpc, request, timeout));
         rpc
@@ -159,7 +190,7 @@ impl Hub {
         out: &mut Vec<Action>,
     ) -> RpcId {
         let rpc = RpcId(self.next_id());
-        if self.calls.asked.len() < self.config.window {
+        if self.calls.load < self.config.window {
             self.send(now, rpc, asked, request, out);
         } else {
             self.calls.line_up(rpc, asked, request);
@@ -175,14 +206,14 @@ impl Hub {
     }
 
     fn send(&mut self, now: Moment, rpc: RpcId, asked: Asked, request: Option<Request>, out: &mut Vec<Action>) {
-        let request = match &asked {
-            Asked::Join(queue, place) => {
-                self.on_join_sent(now, *place);
-                self.queues.get(*queue).and_then(|queue| queue.request(*place)).map(Request::Txn)
-            }
-            _ => request,
-        };
-        if let Some(request) = request {
+        if let Asked::Join(places) = &asked {
+            self.on_join_sent(now, places);
+        }
+        if let Asked::Join(_) | Asked::Delete(_) = asked {
+            self.calls.load += 1;
+            self.gather(now, rpc, asked, out);
+        } else if let Some(request) = request {
+            self.calls.load += 1;
             self.calls.asked.insert(rpc, (asked, self.history.stamp()));
             out.push(Action::Call(rpc, request, self.config.call_timeout));
         }
@@ -196,23 +227,45 @@ impl Hub {
         out: &mut Vec<Action>,
     ) {
         let Some((asked, stamp)) = self.calls.asked.remove(&rpc) else { return };
+        self.calls.forget(&asked);
+        if let Asked::Join(_) | Asked::Delete(_) | Asked::Batch(_) = asked {
+            self.calls.batches.answered();
+        }
         if result.is_ok() {
             self.calls.heard_at = now;
         }
         let result = self.check_history(now, stamp, result, out);
         match asked {
+            Asked::Batch(parts) => self.on_batch(now, parts, stamp, result, out),
+            one => self.on_answer(now, rpc, one, stamp, result, out),
+        }
+        self.send_next(now, out);
+    }
+
+    /// The answer to one request, which it had to itself or shared.
+    pub(super) fn on_answer(
+        &mut self,
+        now: Moment,
+        rpc: RpcId,
+        asked: Asked,
+        stamp: Stamp,
+        result: Result<Reply, StoreError>,
+        out: &mut Vec<Action>,
+    ) {
+        match asked {
+            Asked::Batch(_) => {} // has no batch in it
             // Its view has started anew, and awaits another answer.
             Asked::Read(_) if !self.history.is_of_now(stamp) => {}
             Asked::Grant(session, lease, is_repeated) => self.on_grant(now, (session, lease, is_repeated), result, out),
-            Asked::Join(queue, place) => self.with_queue(now, queue, QueueInput::Joined(place, result), out),
-            Asked::Delete(queue, places) => self.with_queue(now, queue, QueueInput::Deleted(places, result), out),
+            Asked::Join(places) => self.on_join_answered(now, &places, result, out),
+            Asked::Delete(places) => self.on_delete_answered(now, places, result, out),
             Asked::Check(queue, place) => self.with_queue(now, queue, QueueInput::Checked(place, result), out),
             Asked::Read(queue) => self.with_queue(now, queue, QueueInput::Read(result), out),
             Asked::Chore(chore) => self.on_chore_done(now, chore, result, out),
             Asked::Sweep(session, lease) => self.on_swept(now, (session, lease), result, out),
             Asked::Autopsy(session) => self.on_autopsy(now, rpc, session, result, out),
+            Asked::Observe(ticket, question) => self.on_observer_answered(now, ticket, question, result, out),
             Asked::Probe => self.on_probed(now, result, out),
         }
-        self.send_next(now, out);
     }
 }

@@ -7,7 +7,10 @@ use crate::{
     cleaner::{self, Chore, Effect},
     clock::Moment,
     error::LostReason,
-    queue::{Input, wire},
+    queue::{
+        Input,
+        wire::{self, Choice},
+    },
     store::{Key, LeaseId, Reply, ReplyBody, Request, StoreError},
     terms::{PlaceId, QueueId, SessionId, Ticket},
 };
@@ -40,7 +43,7 @@ impl Hub {
 
     /// A key came into an order that is none of our places': if one of our leases chose it, it is the ghost of one.
     pub(super) fn on_stranger(&mut self, key: Key, chores: &mut Vec<Effect>) {
-        if let Some((lease, _)) = wire::choice(&key)
+        if let Some(Choice { lease, .. }) = wire::choice(&key)
             && self.sessions.of_lease(lease).is_some()
         {
             tracing::warn!(%key, "deleting a key that was written after its enqueue was given up");

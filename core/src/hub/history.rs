@@ -145,6 +145,7 @@ impl Hub {
         for queue in self.queues.ids() {
             self.with_queue(now, queue, Input::Restart, out);
         }
+        self.restart_observers(now, out);
         for session in self.sessions.ids() {
             self.end_session(now, session, LostReason::StoreRestored, out);
         }
@@ -214,7 +215,7 @@ impl Hub {
 
     /// Whether anybody holds with this session.
     pub(super) fn is_holding(&self, session: SessionId) -> bool {
-        let is_holding = |ticket| self.callers.get(ticket).is_some_and(super::callers::Caller::is_holding);
+        let is_holding = |ticket| self.callers.get(ticket).is_some_and(super::callers::Caller::is_keeping);
         self.sessions.callers(session).any(is_holding)
     }
 }

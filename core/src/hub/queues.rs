@@ -38,6 +38,11 @@ impl Queues {
         self.all.get(&id).map(|kept| &kept.queue)
     }
 
+    /// How many watches there are.
+    pub(super) fn watches(&self) -> usize {
+        self.watches.len()
+    }
+
     /// All of them.
     pub(super) fn ids(&self) -> Vec<QueueId> {
         self.all.keys().copied().collect()
@@ -115,21 +120,16 @@ impl Hub {
         let (mut chores, mut dead) = (Vec::new(), Vec::new());
         for effect in effects {
             match effect {
-                Effect::Join(place) => {
-                    let rpc = self.call_in_turn(now, Asked::Join(id, place), None, out);
-                    self.on_join_asked(place, rpc);
-                }
-                Effect::Delete(places, keys) => {
-                    self.call_in_turn(now, Asked::Delete(id, places), Some(wire::delete(&keys)), out);
-                }
-                Effect::Read => {
+                Effect::Join(place) => self.on_join_asked(now, place, out),
+                Effect::Delete(places) => self.on_delete_asked(now, id, places, out),
+                Effect::Read(until) => {
                     if let Some(queue) = self.queues.get(id) {
-                        let request = wire::snapshot(queue.prefix());
+                        let request = wire::snapshot(queue.prefix(), until);
                         self.call_in_turn(now, Asked::Read(id), Some(request), out);
                     }
                 }
                 Effect::Check(place, own, ahead) => {
-                    let request = wire::check(&own, ahead.as_ref());
+                    let request = wire::check(&own, &ahead);
                     self.call_in_turn(now, Asked::Check(id, place), Some(request), out);
                 }
                 Effect::Watch(watch, keys) => out.push(Action::Watch(watch, keys)),
@@ -139,7 +139,9 @@ impl Hub {
                 }
                 Effect::Stands(place) => self.on_stands(place),
                 Effect::Admitted(place, key, revision) => self.on_admitted(now, place, (key, revision), out),
+                Effect::Company(place, company) => self.on_company(place, company, out),
                 Effect::Refused(place) => self.on_refused(now, place, out),
+                Effect::Mismatch(place, other) => self.on_mismatch(now, place, &other, out),
                 // After the rest: whoever won in the same breath has won, and then lost.
                 Effect::Failed(place, error) => dead.extend(self.on_join_failed(now, place, &error, out)),
                 Effect::Vanished(place) => self.on_vanished(now, place, out),
@@ -161,7 +163,9 @@ impl Hub {
     pub(super) fn on_watch(&mut self, now: Moment, reply: WatchReply, out: &mut Vec<Action>) {
         let (WatchReply::Created { id, .. } | WatchReply::Events { id, .. } | WatchReply::Cancelled { id, .. }) =
             &reply;
-        let Some(queue) = self.queues.watches.get(id).copied() else { return };
+        let Some(queue) = self.queues.watches.get(id).copied() else {
+            return self.on_observer_watch(now, *id, reply, out);
+        };
         self.hear(&reply);
         if let WatchReply::Cancelled { id, error } = &reply {
             tracing::debug!(%error, "a watch ended; opening another one");

@@ -5,11 +5,17 @@ use std::{
     time::Duration,
 };
 
-use super::{Action, Asked, Hub, RpcId, StreamId, callers::Caller};
+use super::{
+    Action, Asked, Hub, RpcId, StreamId,
+    callers::{Caller, tenure::Shared},
+};
 use crate::{
     clock::Moment,
     error::{Code, Error, LostReason},
-    queue::{Taints, wire},
+    queue::{
+        Taints,
+        wire::{self, Choice},
+    },
     session::{Effect, Health, Session},
     store::{ErrorKind, Key, LeaseId, Reply, ReplyBody, Request, StoreError},
     terms::{SessionId, Ticket},
@@ -70,7 +76,7 @@ impl Sessions {
 
     /// A request about `key` may still be on its way.
     pub(super) fn taint(&mut self, key: &Key, lease: LeaseId) {
-        if let Some((_, number)) = wire::choice(key)
+        if let Some(Choice { number, .. }) = wire::choice(key)
             && let Some(tenancy) = self.of_lease(lease).and_then(|id| self.all.get_mut(&id))
         {
             tenancy.taints.add(key.clone(), number);
@@ -94,6 +100,11 @@ impl Sessions {
         self.all.get(&id).map(|tenancy| tenancy.session.lease())
     }
 
+    /// The lease of a session, if it is there.
+    pub(super) fn live_lease(&self, id: SessionId) -> Option<LeaseId> {
+        self.all.get(&id).filter(|tenancy| tenancy.session.is_live()).map(|tenancy| tenancy.session.lease())
+    }
+
     /// The TTL that a session was asked for.
     pub(super) fn ttl_of(&self, id: SessionId) -> Option<Duration> {
         self.all.get(&id).map(|tenancy| tenancy.ttl)
@@ -114,6 +125,12 @@ impl Sessions {
         self.all.get(&id).is_some_and(|tenancy| {
             tenancy.session.can_hold(now) && (!tenancy.is_private || tenancy.session.is_fresh(now))
         })
+    }
+
+    /// How much time a session must have left for a hold to begin, and until when it has.
+    pub(super) fn slack(&self, id: SessionId) -> Option<(Duration, Moment)> {
+        let session = &self.all.get(&id)?.session;
+        Some((session.slack(), session.deadline() - session.slack()))
     }
 
     pub(super) fn add_autopsy(&mut self, id: SessionId, rpc: RpcId, ticket: Ticket) {
@@ -409,6 +426,8 @@ impl Hub {
     fn on_session_ended(&mut self, now: Moment, id: SessionId, reason: LostReason, out: &mut Vec<Action>) {
         let Some(tenancy) = self.sessions.all.get_mut(&id) else { return };
         let callers = std::mem::take(&mut tenancy.callers);
+        let shared = callers.iter().map(|ticket| self.dissolve(*ticket)).fold(Shared::default(), Shared::and);
+        let Some(tenancy) = self.sessions.all.get_mut(&id) else { return };
         // Whoever waits for the cause of a loss knows it now.
         let autopsies = std::mem::take(&mut tenancy.autopsies);
         out.extend(autopsies.into_values().map(|ticket| Action::Lost(ticket, reason)));
@@ -416,6 +435,7 @@ impl Hub {
         for ticket in callers {
             self.on_seat_lost(now, ticket, reason, out);
         }
+        self.let_in(now, shared.visitors, out);
     }
 
     /// Forgets a session and revokes its lease, if it may exist.

@@ -3,11 +3,10 @@
 use std::collections::BTreeSet;
 
 use super::{
-    Effect, Host, Queue, admission,
-    place::{Life, Place},
-    view,
+    Effect, Host, Queue, view,
     view::News,
-    watching, wire,
+    watching::{self, CROWD_UNTIL, MOST_SINGLE},
+    wire,
     wire::Checked,
 };
 use crate::{
@@ -16,6 +15,9 @@ use crate::{
     terms::PlaceId,
 };
 
+/// In a crowd, so many keys that stood in our way stay watched. A process that cycles a name uses two in turn.
+const NEARBY: usize = 2;
+
 /// A key and the revision at which it was created.
 type Stood = (Key, i64);
 
@@ -23,12 +25,12 @@ impl Queue {
     pub(super) fn on_watch(&mut self, now: Moment, reply: WatchReply, out: &mut Vec<Effect>) {
         let mut wants = Vec::new();
         match reply {
-            WatchReply::Created { id, .. } => self.view.on_created(id, &mut wants),
-            WatchReply::Events { events, .. } => {
+            WatchReply::Created { id, revision } => self.view.on_created(id, revision, &mut wants),
+            WatchReply::Events { id, events } => {
                 let mut news = Vec::new();
-                self.view.on_events(&self.prefix, events, &mut news);
+                self.view.on_events(&self.prefix, id, events, &mut news);
                 if !news.is_empty() && self.watching.is_crowd() {
-                    // Only the nearest contender ahead is watched: whether others stand there, a read tells.
+                    // Only who is right in the way is watched: whether others stand there, a read tells.
                     self.view.open_gap();
                 }
                 self.take_in(news, out);
@@ -52,20 +54,18 @@ impl Queue {
             return;
         };
         let (mut news, mut wants) = (Vec::new(), Vec::new());
-        let is_taken_in = self.view.on_snapshot(&self.prefix, revision, range.kvs, &mut news, &mut wants);
-        self.watching.checked(now, self.waiting);
+        let shown = self.view.on_snapshot(&self.prefix, revision, range, &mut news, &mut wants);
+        self.watching.checked(now, self.watchers());
         if self.view.is_deaf() {
             tracing::debug!(name = %self.name, "the watch missed changes that a read found: opening another one");
             self.view.drop_watches(&mut wants);
         }
         pass_on(wants, out);
         self.take_in(news, out);
-        if !is_taken_in {
-            return; // a view that is off knows no key, which says nothing about ours
-        }
+        // A view that is off knows no key, which says nothing about ours.
+        let Some(shown) = shown else { return };
         let is_shown = |(at, id): &(&i64, &PlaceId)| self.view.place_of(&self.places[*id].key) == Some(**at);
-        let dead: Vec<PlaceId> =
-            self.standing.range(..=revision).filter(|it| !is_shown(it)).map(|(_, id)| *id).collect();
+        let dead: Vec<PlaceId> = self.standing.range(..=shown).filter(|it| !is_shown(it)).map(|(_, id)| *id).collect();
         for id in dead {
             self.on_vanished(id, out);
         }
@@ -113,33 +113,45 @@ impl Queue {
 
     /// Brings the watches in line with who waits and whose turn it is.
     pub(super) fn aim(&mut self, now: Moment, host: &mut impl Host, out: &mut Vec<Effect>) {
-        let since = self.admitted_since();
-        if !self.watching.update(now, since, self.waiting, self.view.processes()) {
+        // Where too many keys would have to be watched one by one, all of the queue is watched after all.
+        let processes = self.view.processes();
+        let processes = if processes > CROWD_UNTIL && self.crowd_keys().is_none() { 0 } else { processes };
+        let admitted = self.admitted.iter().map(|(since, _)| *since);
+        let is_open = self.watching.update(now, admitted, self.watchers(), processes);
+        let last = self.standing.last_key_value().map_or(0, |(revision, _)| *revision);
+        self.view.read_until(self.watching.is_crowd().then_some(last));
+        if !is_open {
             return;
         }
+        let all = self.prefix.keys();
+        let whole = || BTreeSet::from([all]);
         let wanted = match self.watching.target() {
             watching::Target::Nothing => BTreeSet::new(),
             // Beyond so many, the sweeps of the lease find what vanished.
             watching::Target::Hold if !self.view.is_on() && !host.may_watch_hold() => BTreeSet::new(),
-            watching::Target::Hold => self.admitted_keys().collect(),
-            watching::Target::Queue => BTreeSet::from([self.prefix.keys()]),
+            watching::Target::Hold => self.settled_keys().unwrap_or_else(whole),
+            watching::Target::Queue => whole(),
             // Until the read is here that follows a change, nobody knows who is right ahead.
             watching::Target::Crowd if self.view.is_on() && !self.view.is_complete() => self.view.watched(),
-            watching::Target::Crowd => self.crowd_keys(),
+            watching::Target::Crowd => self.crowd_keys().unwrap_or_else(whole),
         };
         let mut wants = Vec::new();
         self.view.aim(wanted, &mut || host.next_watch(), &mut wants);
-        if self.watching.take_recheck(now, self.waiting) {
+        if self.watching.take_recheck(now, self.watchers()) {
             self.recheck(&mut wants, out);
         }
         pass_on(wants, out);
     }
 
-    /// Makes sure of the order while somebody waits. Where the watches are to be trusted, two keys tell: our first waiter's, and the
-    /// one that it waits for. Whoever else stands there, it is not our turn while both do.
+    /// Makes sure of the order while somebody waits. Where the watches are to be trusted, a few keys tell: our first waiter's, and
+    /// those because of whom it waits. Whoever else stands there, it is not our turn while all of them do.
     fn recheck(&mut self, wants: &mut Vec<view::Effect>, out: &mut Vec<Effect>) {
         match self.first_waiter() {
-            Some((id, own, Some(ahead))) if self.view.is_trusted() => out.push(Effect::Check(id, own, Some(ahead))),
+            Some((id, own, ahead))
+                if self.view.is_trusted() && !self.view.is_partial() && (1..=MOST_SINGLE).contains(&ahead.len()) =>
+            {
+                out.push(Effect::Check(id, own, ahead));
+            }
             _ => self.view.recheck(wants),
         }
     }
@@ -154,7 +166,7 @@ impl Queue {
         let Some(place) = self.places.get(&id).filter(|place| place.stands()) else { return };
         let own = (place.key.clone(), place.revision);
         match result.ok().and_then(|reply| wire::checked(&reply, &own)) {
-            Some(Checked::AsBefore) => self.watching.checked(now, self.waiting),
+            Some(Checked::AsBefore) => self.watching.checked(now, self.watchers()),
             Some(Checked::AheadGone) => {
                 let mut wants = Vec::new();
                 self.view.recheck(&mut wants);
@@ -168,26 +180,55 @@ impl Queue {
     /// Looks for the key of a place: there may be no watch on it, or a silent one.
     pub(super) fn doubt(&self, id: PlaceId, out: &mut Vec<Effect>) {
         if let Some((key, revision)) = self.standing_key(id) {
-            out.push(Effect::Check(id, (key.clone(), revision), None));
+            out.push(Effect::Check(id, (key.clone(), revision), Vec::new()));
         }
     }
 
-    /// Our first waiter, its key, and the key that stands right in its way, if the order knows.
-    fn first_waiter(&self) -> Option<(PlaceId, Stood, Option<Stood>)> {
-        let waits = |id: &&PlaceId| self.places.get(id).is_some_and(|place| place.life == Life::Waiting);
-        let id = self.standing.values().find(waits)?;
-        let Place { key, revision, entrant, .. } = self.places.get(id)?;
-        let ahead = (self.view.place_of(key) == Some(*revision))
-            .then(|| admission::obstacle(self.view.ahead_of(&(*revision, key.clone())), entrant.claim))
-            .flatten();
-        Some((*id, (key.clone(), *revision), ahead.map(|(revision, key)| (key.clone(), *revision))))
+    /// Our first waiter, its key, and the keys because of which it waits, if the order knows.
+    fn first_waiter(&self) -> Option<(PlaceId, Stood, Vec<Stood>)> {
+        let id = *self.waiting.first_key_value()?.1;
+        let place = self.places.get(&id)?;
+        let position = place.position();
+        let ahead = match self.shown(id) {
+            Some(place) => self.view.line().obstacles(&position, place.entrant.claim),
+            None => Vec::new(),
+        };
+        let ahead = ahead.into_iter().map(|(revision, key)| (key.clone(), *revision)).collect();
+        Some((id, (place.key.clone(), place.revision), ahead))
     }
 
-    /// In a crowd: whose turn it is, our first waiter, and whoever stands right in its way.
-    fn crowd_keys(&self) -> BTreeSet<Keys> {
-        let first = self.first_waiter();
-        let keys = first.into_iter().flat_map(|(_, own, ahead)| std::iter::once(own).chain(ahead));
-        keys.map(|(key, _)| Keys::one(key)).chain(self.admitted_keys()).collect()
+    /// In a crowd: the holds of ours that have lasted, and those because of whom our first waiter waits, now and before. Nothing if
+    /// these are too many to be watched one by one.
+    ///
+    /// Processes that cycle a name keep their order and their keys, so the watch often stands already when its key is in the way
+    /// again; then nothing needs to be read. Whether our own key still stands is told by the read that comes before our turn.
+    fn crowd_keys(&mut self) -> Option<BTreeSet<Keys>> {
+        let mut keys = self.settled_keys()?;
+        match self.first_waiter() {
+            // Its turn has come, or is yet to be known: an order that is thrown away now lets nobody in.
+            Some((.., ahead)) if ahead.is_empty() && self.view.is_on() => return Some(self.view.watched()),
+            // Something has to be watched, or there is no order.
+            Some((_, (own, _), ahead)) if ahead.is_empty() => drop(keys.insert(Keys::one(own))),
+            Some((.., ahead)) => {
+                keys.extend(ahead.iter().map(|(key, _)| Keys::one(key.clone())));
+                if let [(ahead, _)] = &ahead[..] {
+                    let ahead = Keys::one(ahead.clone());
+                    self.nearby.retain(|keys| *keys != ahead);
+                    self.nearby.push_front(ahead);
+                    self.nearby.truncate(NEARBY);
+                }
+            }
+            None => {}
+        }
+        keys.extend(self.nearby.iter().cloned());
+        (keys.len() <= MOST_SINGLE).then_some(keys)
+    }
+
+    /// The keys of holds that have lasted for a while, unless these are too many to be watched one by one.
+    fn settled_keys(&self) -> Option<BTreeSet<Keys>> {
+        let keys: BTreeSet<Keys> =
+            self.settled().take(MOST_SINGLE + 1).map(|id| Keys::one(self.places[&id].key.clone())).collect();
+        (keys.len() <= MOST_SINGLE).then_some(keys)
     }
 }
 
@@ -195,6 +236,6 @@ fn pass_on(wants: Vec<view::Effect>, out: &mut Vec<Effect>) {
     out.extend(wants.into_iter().map(|want| match want {
         view::Effect::Watch(id, keys) => Effect::Watch(id, keys),
         view::Effect::Unwatch(id) => Effect::Unwatch(id),
-        view::Effect::Read => Effect::Read,
+        view::Effect::Read(until) => Effect::Read(until),
     }));
 }

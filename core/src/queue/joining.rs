@@ -3,25 +3,27 @@
 use std::sync::Arc;
 
 use super::{
-    Effect, Host, Queue, admission,
-    admission::Claim,
+    Effect, Host, Queue,
+    admission::{Claim, Line},
     place::{Departure, Entrant, Life, Place},
     wire,
     wire::Joined,
 };
 use crate::{
     clock::Moment,
-    store::{ErrorKind, Key, Reply, StoreError, Txn},
+    store::{ErrorKind, Key, KeyValue, Reply, StoreError, Txn},
     terms::{Mode, PlaceId},
 };
 
 /// How often a try steps around nested names before it queues instead, and how many of them at most.
 const MAX_TRY_ROUNDS: u32 = 2;
+/// Around so many keys of nested names one transaction steps at most: each is a condition, and etcd allows 128 by default.
+const MOST_NESTED: usize = 64;
 
 impl Queue {
     pub(super) fn join(&mut self, id: PlaceId, entrant: Entrant, host: &impl Host, out: &mut Vec<Effect>) {
-        let lease = entrant.lease;
-        let key_of = |number| self.prefix.contender(lease, number);
+        let Entrant { lease, claim, .. } = entrant;
+        let key_of = |number| self.prefix.contender(lease, number, claim);
         let (number, key) = self.numbers.entry(lease).or_default().take(host.taints(lease), key_of);
         let is_try = entrant.mode == Mode::Try;
         self.keys.insert(key.clone(), id);
@@ -55,6 +57,11 @@ impl Queue {
         self.set_life(id, Life::Sending { is_withdrawn: false });
     }
 
+    /// Whether that transaction writes only where nobody stands.
+    pub fn tries(&self, id: PlaceId) -> bool {
+        self.places.get(&id).is_some_and(Place::tries)
+    }
+
     /// The transaction that enqueues a place, as things stand now.
     pub fn request(&self, id: PlaceId) -> Option<Txn> {
         let place = self.places.get(&id)?;
@@ -63,6 +70,8 @@ impl Queue {
             wire::try_enqueue(&self.prefix, key, value, *lease, nested)
         } else if self.knows_more_than_a_glance() {
             wire::enqueue_unseen(key, value, *lease)
+        } else if self.watching.is_crowd() && self.standing.is_empty() && self.view.is_on() {
+            wire::enqueue_in_crowd(&self.prefix, key, value, *lease)
         } else {
             wire::enqueue(&self.prefix, key, value, *lease)
         })
@@ -92,23 +101,22 @@ impl Queue {
             Ok(joined) if joined.revision.is_some() && !joined.is_new && !place.is_ambiguous => {
                 self.on_ghost_found(id, is_withdrawn, out);
             }
-            Ok(Joined { revision: Some(revision), glance, is_whole, .. }) => {
+            Ok(Joined { revision: Some(revision), glance, is_whole, count, .. }) => {
                 place.revision = revision;
                 place.entrant.value = Arc::default();
                 place.nested = Vec::new();
                 if is_withdrawn {
                     self.depart(id);
                 } else {
-                    self.on_stands(
-                        now,
-                        id,
-                        is_whole.then_some(glance.iter().map(|kv| (kv.create_revision, &kv.key))),
-                        out,
-                    );
+                    self.on_stands(now, id, (&glance, is_whole, count), out);
                 }
             }
             Ok(_) if is_withdrawn => self.drop_unjoined(id, out),
-            Ok(joined) => self.on_try_failed(id, joined, out),
+            // Another one of its company was in the way of all, and its queue says what comes of it.
+            Ok(_) if place.is_impatient => self.send(id, out),
+            // What an earlier attempt put has been deleted since, or a ghost of its company stands: nothing of it is there.
+            Ok(_) if place.entrant.mode == Mode::Wait => self.on_never_there(id, out),
+            Ok(joined) => self.on_try_failed(id, &joined, out),
             Err(error) => {
                 place.is_ambiguous |= error.ambiguous;
                 if error.ambiguous {
@@ -137,60 +145,109 @@ impl Queue {
         self.remove(id);
     }
 
-    /// The key stands. `all` is the whole queue at that moment, if the reply showed it: is it the turn of this place already?
-    fn on_stands<'a>(
+    /// None of the keys that were put together can be said to stand: whoever wanted the place needs another one.
+    fn on_never_there(&mut self, id: PlaceId, out: &mut Vec<Effect>) {
+        if let Some(Place { key, entrant, is_ambiguous: true, .. }) = self.places.get(&id) {
+            out.push(Effect::Clean(key.clone(), entrant.lease, None));
+        }
+        out.push(Effect::Vanished(id));
+        self.remove(id);
+    }
+
+    /// The key stands. The reply showed some of the queue at that moment, perhaps all, and how many keys it had: is it the turn of this
+    /// place already?
+    fn on_stands(
         &mut self,
         now: Moment,
         id: PlaceId,
-        all: Option<impl Iterator<Item = (i64, &'a Key)>>,
+        (glance, is_whole, count): (&[KeyValue], bool, usize),
         out: &mut Vec<Effect>,
     ) {
         self.set_life(id, Life::Waiting);
         out.push(Effect::Stands(id));
-        let is_admitted = all.is_some_and(|all| self.is_admitted_by_reply(id, all.collect(), out));
+        if is_whole {
+            self.miss_others(id, glance, out);
+        }
         let Some(Place { key, revision, entrant, .. }) = self.places.get(&id) else { return };
+        let (position, claim, is_try) = ((*revision, key.clone()), entrant.claim, entrant.mode == Mode::Try);
         if self.view.is_complete() && self.sees_all_up_to(*revision) && self.view.place_of(key) != Some(*revision) {
             // The reply came after the event that says that the key is gone again.
             self.on_vanished(id, out);
-        } else if is_admitted {
+            return;
+        }
+        let ahead = self.line_of(glance);
+        if let Some((_, other)) = ahead.mismatch(&position, claim) {
+            out.push(Effect::Mismatch(id, other.clone()));
+        } else if is_whole && ahead.admits(&position, claim) {
             self.let_in(now, id, out);
+        } else if is_whole && is_try {
+            out.push(Effect::Refused(id));
         } else {
-            if entrant.mode == Mode::Try {
-                // A try writes its key where nobody stands. One that it finds among others may come from a copy of an older request.
-                self.impatient.insert(id);
+            // A try writes its key where nobody stands. One that it finds among others may come from a copy of an older request.
+            if is_try || (claim != Claim::Exclusive && !is_whole) {
+                self.unjudged.insert(id);
             }
-            if self.watching.is_crowd() {
+            if self.watching.is_crowd() && !self.stands_behind(id, glance, count) {
                 self.view.open_gap(); // no watch tells of our own key: a read does
             }
         }
     }
 
-    /// Whether `all` that stood beside the key of this place let it in. What is not among them is gone: another place of ours
-    /// that should be has lost its key.
-    fn is_admitted_by_reply(&mut self, id: PlaceId, all: Vec<(i64, &Key)>, out: &mut Vec<Effect>) -> bool {
-        let Some(Place { revision, entrant, .. }) = self.places.get(&id) else { return false };
-        let (revision, claim) = (*revision, entrant.claim);
-        let vanished: Vec<_> = (self.standing.range(..revision))
-            .filter(|(at, id)| !all.contains(&(**at, &self.places[id].key)))
+    /// In a crowd: whether the reply and a watch that stood before it tell all that this place has to know for now, which is who stands
+    /// right in its way. Only for the one place that we have here, behind somebody else, and in the way of whom anybody is: an order
+    /// that begins in the middle must not let anybody in by what we do ourselves.
+    fn stands_behind(&mut self, id: PlaceId, glance: &[KeyValue], count: usize) -> bool {
+        let Some(Place { key, revision, entrant, .. }) = self.places.get(&id) else { return false };
+        let [own, ahead, ..] = glance else { return false };
+        (&own.key, own.create_revision) == (key, *revision)
+            && entrant.claim == Claim::Exclusive
+            && self.standing.len() == 1
+            && self.prefix.is_contender(&ahead.key)
+            && !self.keys.contains_key(&ahead.key)
+            && self.view.stand_behind(
+                (*revision, key.clone()),
+                ((ahead.create_revision, ahead.key.clone()), ahead.lease.is_some()),
+                count,
+            )
+    }
+
+    /// `all` that stood when the key of this place did: another place of ours that should be among them has lost its key.
+    fn miss_others(&mut self, id: PlaceId, all: &[KeyValue], out: &mut Vec<Effect>) {
+        let Some(Place { revision, .. }) = self.places.get(&id) else { return };
+        let is_there = |at: i64, key: &Key| all.iter().any(|kv| kv.create_revision == at && kv.key == *key);
+        let vanished: Vec<_> = (self.standing.range(..*revision))
+            .filter(|(at, id)| !is_there(**at, &self.places[id].key))
             .map(|(_, id)| *id)
             .collect();
         for id in vanished {
             self.on_vanished(id, out);
         }
-        let ahead = all.into_iter().filter(|(at, key)| self.prefix.is_contender(key) && *at < revision);
-        let counts = |key: &Key| !self.keys.get(key).is_some_and(|id| self.places[id].has_left());
-        admission::admits(ahead.filter(|(_, key)| counts(key)).map(|(_, key)| Claim::of(key)), claim)
     }
 
-    fn on_try_failed(&mut self, id: PlaceId, joined: Joined, out: &mut Vec<Effect>) {
+    /// The line that keys below the name make, nested names and ours that have left aside.
+    fn line_of(&self, kvs: &[KeyValue]) -> Line<(i64, Key)> {
+        let has_left = |key: &Key| self.keys.get(key).is_some_and(|id| self.places[id].has_left());
+        let counts = |kv: &&KeyValue| self.prefix.is_contender(&kv.key) && !has_left(&kv.key);
+        kvs.iter().filter(counts).map(|kv| ((kv.create_revision, kv.key.clone()), wire::claim_of(&kv.key))).collect()
+    }
+
+    /// A try wrote nothing, because keys stand below the name. It steps around nested names; a claim that goes with all others there
+    /// queues among them, and leaves again unless it is admitted.
+    fn on_try_failed(&mut self, id: PlaceId, joined: &Joined, out: &mut Vec<Effect>) {
+        let line = self.line_of(&joined.glance);
         let Some(place) = self.places.get_mut(&id) else { return };
-        if joined.glance.iter().any(|kv| self.prefix.is_contender(&kv.key)) {
+        let (behind, claim) = ((i64::MAX, place.key.clone()), place.entrant.claim);
+        let mismatch = line.mismatch(&behind, claim);
+        if mismatch.is_some() || !line.admits(&behind, claim) {
+            let told = mismatch.map(|(_, other)| Effect::Mismatch(id, other.clone()));
             self.set_life(id, Life::Unsent);
-            out.push(Effect::Refused(id));
+            out.push(told.unwrap_or(Effect::Refused(id)));
             return;
         }
-        if joined.is_whole && place.attempts <= MAX_TRY_ROUNDS {
-            place.nested = joined.glance.into_iter().map(|kv| kv.key).collect();
+        let is_alone = !joined.glance.iter().any(|kv| self.prefix.is_contender(&kv.key));
+        let is_short = joined.is_whole && joined.glance.len() * place.entrant.company <= MOST_NESTED;
+        if is_alone && is_short && place.attempts <= MAX_TRY_ROUNDS {
+            place.nested = joined.glance.iter().map(|kv| kv.key.clone()).collect();
         } else {
             place.is_impatient = true;
         }

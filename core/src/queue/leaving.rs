@@ -55,11 +55,13 @@ impl Queue {
             return;
         }
         let count = self.undeleted.len().min(MAX_DELETES);
-        let ids: Vec<PlaceId> = self.undeleted.drain(..count).collect();
-        let key_of = |id| self.places.get(id).map(|place| (place.key.clone(), place.revision));
-        let keys: Vec<(Key, i64)> = ids.iter().filter_map(key_of).collect();
-        out.push(Effect::Delete(ids, keys));
+        out.push(Effect::Delete(self.undeleted.drain(..count).collect()));
         self.is_deleting = true;
+    }
+
+    /// The keys of these places, each with the revision at which it was created.
+    pub fn keys_of(&self, ids: &[PlaceId]) -> impl Iterator<Item = (Key, i64)> {
+        ids.iter().filter_map(|id| self.places.get(id)).map(|place| (place.key.clone(), place.revision))
     }
 
     pub(super) fn on_deleted(&mut self, ids: Vec<PlaceId>, result: Result<Reply, StoreError>, out: &mut Vec<Effect>) {

@@ -15,7 +15,7 @@
 
 use std::sync::Arc;
 
-use super::admission::Claim;
+use super::{admission::Claim, view::Position};
 use crate::{
     clock::Moment,
     store::{Key, LeaseId},
@@ -31,6 +31,8 @@ pub struct Entrant {
     pub claim: Claim,
     /// Whether its key is written only where nobody stands.
     pub mode: Mode,
+    /// How many places are put with it, itself included: all or none.
+    pub company: usize,
     /// The value of its key.
     pub value: Arc<[u8]>,
 }
@@ -87,7 +89,8 @@ pub struct Place {
     pub attempts: u32,
     /// Whether the fate of one of those transactions is unknown.
     pub is_ambiguous: bool,
-    /// A try among too many nested names to step around: it queues, and is refused unless it is admitted.
+    /// A try among others that it can be held beside, or among too many nested names to step around: it queues, and is refused
+    /// unless it is admitted.
     pub is_impatient: bool,
     /// Nested names that a try has to step around.
     pub nested: Vec<Key>,
@@ -112,6 +115,11 @@ impl Place {
     /// Whether its key counts as gone although it may still stand.
     pub fn has_left(&self) -> bool {
         matches!(self.life, Life::Leaving(_) | Life::Gone(_))
+    }
+
+    /// Where it stands, once it does.
+    pub fn position(&self) -> Position {
+        (self.revision, self.key.clone())
     }
 
     /// Whether its key is written only where nobody stands.

@@ -1,39 +1,53 @@
 //! Standing in a queue: whose turn has come, and what becomes of a place whose key vanished.
 
 use super::{
-    Effect, Queue, admission,
+    Effect, Queue,
     place::{Life, Place},
 };
-use crate::{clock::Moment, terms::PlaceId};
+use crate::{
+    clock::Moment,
+    terms::{Mode, PlaceId},
+};
 
 impl Queue {
-    /// Lets in every place of ours whose turn has come by the complete order, and refuses the tries among the others.
+    /// Lets in every place of ours whose turn has come by the complete order, and sends away those whom it shows to be out of place.
     pub(super) fn admit(&mut self, now: Moment, out: &mut Vec<Effect>) {
-        if self.waiting == 0 || !self.view.is_complete() {
+        if self.waiting.is_empty() || !self.view.is_complete() {
             return;
         }
-        let is_ours = |(revision, key): &(i64, _)| {
-            let id = self.standing.get(revision)?;
-            self.places.get(id).filter(|place| place.key == *key && place.life == Life::Waiting).map(|_| *id)
-        };
-        let turns: Vec<PlaceId> = admission::admitted(self.view.line()).into_iter().filter_map(is_ours).collect();
+        let mut turns = Vec::new();
+        for id in self.waiting.values() {
+            // Those that the order does not show yet are not judged by it.
+            let Some(place) = self.shown(*id) else { continue };
+            if !self.view.line().admits(&place.position(), place.entrant.claim) {
+                break; // and whoever stands behind waits for this one, too
+            }
+            turns.push(*id);
+        }
         for id in turns {
             self.let_in(now, id, out);
         }
-        // Those that the order does not show yet are not judged by it.
-        let is_behind = |id: &PlaceId| self.view.place_of(&self.places[id].key).is_some();
-        let refused: Vec<PlaceId> = self.impatient.iter().copied().filter(is_behind).collect();
-        for id in refused {
-            self.impatient.remove(&id);
-            out.push(Effect::Refused(id));
+        let judged: Vec<PlaceId> = self.unjudged.iter().copied().filter(|id| self.shown(*id).is_some()).collect();
+        for id in judged {
+            self.unjudged.remove(&id);
+            let Some(place) = self.places.get(&id) else { continue };
+            if let Some((_, other)) = self.view.line().mismatch(&place.position(), place.entrant.claim) {
+                out.push(Effect::Mismatch(id, other.clone()));
+            } else if place.entrant.mode == Mode::Try {
+                out.push(Effect::Refused(id));
+            }
         }
+    }
+
+    /// A place that stands in the order.
+    pub(super) fn shown(&self, id: PlaceId) -> Option<&Place> {
+        self.places.get(&id).filter(|place| self.view.place_of(&place.key) == Some(place.revision))
     }
 
     /// It is the turn of a place.
     pub(super) fn let_in(&mut self, now: Moment, id: PlaceId, out: &mut Vec<Effect>) {
         let Some(Place { key, revision, .. }) = self.places.get(&id) else { return };
         out.push(Effect::Admitted(id, key.clone(), *revision));
-        self.impatient.remove(&id);
         self.set_life(id, Life::Admitted(now));
     }
 

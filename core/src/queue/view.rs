@@ -7,6 +7,8 @@
 //! - Watches start "from now" and are never resumed. One that broke is opened anew, and a read that was *sent after* all
 //!   watches stood closes the gap: events that came in before the read was sent are older than its answer, later ones are
 //!   kept and replayed on top of it.
+//! - In a crowd, the order begins with whoever stands right ahead of us: while that key stands it is not our turn, and once it is
+//!   gone a read tells whether others stand there. A watch on it that stood before our key was written has told of its end.
 //! - A watch that starts in the past would be served by etcd's slow loop (every 100 ms), so none ever does.
 
 use std::{
@@ -14,8 +16,11 @@ use std::{
     time::Duration,
 };
 
-use super::{admission::Claim, wire::Prefix};
-use crate::store::{Change, Key, KeyValue, Keys, WatchEvent, WatchId};
+use super::{
+    admission::Line,
+    wire::{self, Prefix},
+};
+use crate::store::{Change, Key, KeyValue, Keys, RangeReply, WatchEvent, WatchId};
 
 /// A stream on which a watch is not confirmed for so long, until it is given up, is silent: whoever keeps it ends it.
 pub const SILENCE: Duration = Duration::from_secs(1);
@@ -31,8 +36,9 @@ pub enum Effect {
     Watch(WatchId, Keys),
     /// Close a watch.
     Unwatch(WatchId),
-    /// Read the whole queue, values and leases included; answer with [`View::on_snapshot`] or [`View::on_snapshot_failed`].
-    Read,
+    /// Read the whole queue or, where a revision is given, what was created until then, values and leases included; answer with
+    /// [`View::on_snapshot`] or [`View::on_snapshot_failed`].
+    Read(Option<i64>),
 }
 
 /// What a change of the view can mean for the contenders of this client.
@@ -47,7 +53,10 @@ pub enum News {
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 struct Watch {
     id: WatchId,
-    stands: bool,
+    /// Once it stands: every change after this revision is told.
+    since: Option<i64>,
+    /// The revision of the last change that it told.
+    last: i64,
     /// Whether a read was sent after it was asked for and before it stood.
     is_overdue: bool,
 }
@@ -59,6 +68,8 @@ struct Reading {
     events: Vec<WatchEvent>,
     /// Whether a watch broke or was opened since: then the read does not close the gap.
     is_stale: bool,
+    /// It shows only what was created until then.
+    until: Option<i64>,
 }
 
 /// The replayed order of one queue.
@@ -68,7 +79,7 @@ pub struct View {
     order: BTreeMap<Position, bool>,
     /// The order without ours that have left, and what each claims: admission looks at nothing else, and nobody who has left is
     /// walked past again and again.
-    line: BTreeMap<Position, Claim>,
+    line: Line<Position>,
     /// Positions of ours that have left, whether or not the order has them.
     left: BTreeSet<Position>,
     /// Create revision of each key in the order.
@@ -77,6 +88,14 @@ pub struct View {
     processes: BTreeMap<Vec<u8>, usize>,
     /// The revision of the last read: older events are part of it already.
     read: i64,
+    /// Every key that was created until then, and still stood when it was read, has been shown.
+    shown: i64,
+    /// What was created later need not be read: nobody of ours stands behind it. 0 where nobody of ours stands at all.
+    until: Option<i64>,
+    /// How many keys the last read left out for that reason.
+    behind: usize,
+    /// Whether somebody can stand ahead of the first of the order.
+    is_partial: bool,
     /// The highest revision that a watch event told.
     heard: i64,
     watches: BTreeMap<Keys, Watch>,
@@ -114,7 +133,7 @@ impl View {
 
     /// Whether every change of the queue up to `revision` has been seen.
     pub fn has_seen(&self, prefix: &Prefix, revision: i64) -> bool {
-        self.read >= revision || (self.heard >= revision && self.watches_all(prefix))
+        self.shown >= revision || (self.heard >= revision && self.watches_all(prefix))
     }
 
     /// Whether the whole queue is watched.
@@ -127,29 +146,29 @@ impl View {
         self.is_complete && self.unheard.is_empty()
     }
 
+    /// Whether the order begins with whoever stands right ahead of us, and others may stand ahead of that one.
+    pub fn is_partial(&self) -> bool {
+        self.is_partial
+    }
+
+    /// From now on, reads ask for what was created until that revision alone. 0 is nothing.
+    pub fn read_until(&mut self, until: Option<i64>) {
+        self.until = until;
+    }
+
     /// How many contenders there are.
     pub fn size(&self) -> usize {
         self.order.len()
     }
 
-    /// The contender that stands first.
-    pub fn first(&self) -> Option<&Position> {
-        self.order.first_key_value().map(|(position, _)| position)
-    }
-
-    /// The contenders and their claims, the first one first, without ours that have left.
-    pub fn line(&self) -> impl Iterator<Item = (&Position, Claim)> {
-        self.line.iter().map(|(position, claim)| (position, *claim))
-    }
-
-    /// Those of the line ahead of `position`, the nearest first.
-    pub fn ahead_of(&self, position: &Position) -> impl Iterator<Item = (&Position, Claim)> {
-        self.line.range(..position.clone()).rev().map(|(position, claim)| (position, *claim))
+    /// The contenders and what they claim, without ours that have left.
+    pub fn line(&self) -> &Line<Position> {
+        &self.line
     }
 
     /// A place of ours has left: it counts as gone, whenever its delete is seen.
     pub fn discount(&mut self, position: Position) {
-        self.line.remove(&position);
+        self.line.remove(&position, wire::claim_of(&position.1));
         self.left.insert(position);
     }
 
@@ -163,9 +182,9 @@ impl View {
         self.places.get(key).copied()
     }
 
-    /// How many processes contend.
+    /// How many processes contend. Of those that were not read, each key counts for one.
     pub fn processes(&self) -> usize {
-        self.processes.len()
+        self.processes.len() + self.behind
     }
 
     /// Whether the contender at `position` will stand for ever unless somebody deletes it.
@@ -186,7 +205,7 @@ impl View {
             if let Entry::Vacant(missing) = self.watches.entry(keys) {
                 let id = next_id();
                 out.push(Effect::Watch(id, missing.key().clone()));
-                missing.insert(Watch { id, stands: false, is_overdue: false });
+                missing.insert(Watch { id, since: None, last: 0, is_overdue: false });
                 self.open_gap();
             }
         }
@@ -199,10 +218,10 @@ impl View {
         self.read_if_due(out);
     }
 
-    /// The watch `id` stands.
-    pub fn on_created(&mut self, id: WatchId, out: &mut Vec<Effect>) {
+    /// The watch `id` stands, and tells every change after `revision`.
+    pub fn on_created(&mut self, id: WatchId, revision: i64, out: &mut Vec<Effect>) {
         if let Some(watch) = self.watches.values_mut().find(|watch| watch.id == id) {
-            watch.stands = true;
+            watch.since = Some(revision);
             self.read_if_due(out);
         }
     }
@@ -228,18 +247,19 @@ impl View {
 
     /// Reads now, whether or not anything seems amiss.
     pub fn recheck(&mut self, out: &mut Vec<Effect>) {
-        if self.reading.is_none() && self.is_on() {
+        if self.reading.is_none() && self.is_on() && self.until != Some(0) {
             self.has_failed = false;
             for watch in self.watches.values_mut() {
-                watch.is_overdue = !watch.stands;
+                watch.is_overdue = watch.since.is_none();
             }
-            self.reading = Some(Reading { events: Vec::new(), is_stale: !self.all_stand() });
-            out.push(Effect::Read);
+            let until = self.until;
+            self.reading = Some(Reading { events: Vec::new(), is_stale: !self.all_stand(), until });
+            out.push(Effect::Read(until));
         }
     }
 
-    /// Events of one of the watches.
-    pub fn on_events(&mut self, prefix: &Prefix, events: Vec<WatchEvent>, news: &mut Vec<News>) {
+    /// Events of the watch `id`.
+    pub fn on_events(&mut self, prefix: &Prefix, id: WatchId, events: Vec<WatchEvent>, news: &mut Vec<News>) {
         for event in &events {
             self.unheard.remove(&event.key);
             if event.revision > self.read {
@@ -248,29 +268,54 @@ impl View {
         }
         if let Some(last) = events.last() {
             self.heard = self.heard.max(last.revision);
+            if let Some(watch) = self.watches.values_mut().find(|watch| watch.id == id) {
+                watch.last = watch.last.max(last.revision);
+            }
         }
         if let Some(reading) = &mut self.reading {
             reading.events.extend(events);
         }
     }
 
-    /// The answer to [`Effect::Read`]: every key below the name, as of `revision`. Returns whether the order took it in: a view
-    /// that was switched off meanwhile has no order.
+    /// The answer to [`Effect::Read`]: every key below the name, as of `revision`. Returns until when keys were created that it
+    /// showed, if the order took it in: a view that was switched off meanwhile has no order.
     pub fn on_snapshot(
         &mut self,
         prefix: &Prefix,
         revision: i64,
-        kvs: Vec<KeyValue>,
+        found: RangeReply,
         news: &mut Vec<News>,
         out: &mut Vec<Effect>,
-    ) -> bool {
-        let Some(reading) = self.reading.take() else { return false };
+    ) -> Option<i64> {
+        let reading = self.reading.take()?;
+        let shown = reading.until.map_or(revision, |until| until.min(revision));
         let is_taken_in = self.is_on();
         if is_taken_in {
-            self.merge(prefix, revision, kvs, reading, news);
+            let all = usize::try_from(found.count).unwrap_or(0);
+            self.behind = reading.until.map_or(0, |_| all.saturating_sub(found.kvs.len()));
+            self.merge(prefix, (revision, shown), found.kvs, reading, news);
         }
         self.read_if_due(out);
-        is_taken_in
+        is_taken_in.then_some(shown)
+    }
+
+    /// The reply to the enqueue of `own`, which nobody else of ours stands beside, showed who stands right `ahead`, and whether that
+    /// one has a lease; so many keys stand there in all. Where the key ahead was watched all the time, and has not changed since,
+    /// that is all one needs to know until it goes. Returns whether it is so.
+    pub fn stand_behind(&mut self, own: Position, (ahead, has_lease): (Position, bool), all: usize) -> bool {
+        let stood = |watch: &Watch| watch.since.is_some_and(|since| since <= own.0) && watch.last <= own.0;
+        let is_watched = self.watches.get(&Keys::one(ahead.1.clone())).is_some_and(stood);
+        if !is_watched || self.reading.is_some() || !self.all_stand() {
+            return false;
+        }
+        for key in self.places.keys().cloned().collect::<Vec<_>>() {
+            self.leave(&key, &mut Vec::new());
+        }
+        self.unheard.clear();
+        self.join(ahead.1, ahead.0, has_lease, &mut Vec::new());
+        self.join(own.1, own.0, true, &mut Vec::new());
+        (self.is_complete, self.is_partial, self.behind) = (true, true, all.saturating_sub(2));
+        true
     }
 
     /// The read failed. The caller calls [`View::recheck`] after a pause.
@@ -302,7 +347,7 @@ impl View {
     }
 
     fn all_stand(&self) -> bool {
-        self.watches.values().all(|watch| watch.stands)
+        self.watches.values().all(|watch| watch.since.is_some())
     }
 
     fn read_if_due(&mut self, out: &mut Vec<Effect>) {
@@ -311,14 +356,21 @@ impl View {
         }
     }
 
-    /// Makes the order what the read found, plus what is newer than the read.
-    fn merge(&mut self, prefix: &Prefix, revision: i64, kvs: Vec<KeyValue>, reading: Reading, news: &mut Vec<News>) {
+    /// Makes the order what the read found, which shows keys that were created until `shown`, plus what is newer.
+    fn merge(
+        &mut self,
+        prefix: &Prefix,
+        (revision, shown): (i64, i64),
+        kvs: Vec<KeyValue>,
+        reading: Reading,
+        news: &mut Vec<News>,
+    ) {
         let mut target: BTreeMap<Key, (i64, bool)> = kvs
             .into_iter()
             .filter(|kv| prefix.is_contender(&kv.key))
             .map(|kv| (kv.key, (kv.create_revision, kv.lease.is_some())))
             .collect();
-        for ((at, key), has_lease) in self.order.range((revision + 1, Key::from(""))..) {
+        for ((at, key), has_lease) in self.order.range((shown + 1, Key::from(""))..) {
             target.insert(key.clone(), (*at, *has_lease));
         }
         for event in reading.events.iter().filter(|event| event.revision > revision) {
@@ -326,7 +378,7 @@ impl View {
                 Change::Delete if target.get(&event.key).is_some_and(|(at, _)| *at <= event.revision) => {
                     target.remove(&event.key);
                 }
-                Change::Put { create_revision, lease } if !reading.is_stale && self.enters(prefix, &event.key) => {
+                Change::Put { create_revision, lease, .. } if !reading.is_stale && self.enters(prefix, &event.key) => {
                     target.insert(event.key.clone(), (create_revision, lease.is_some()));
                 }
                 _ => {}
@@ -334,7 +386,7 @@ impl View {
         }
         // A watch that is not confirmed by the answer to a later read stands on a silent stream: without another one, the order
         // would never be complete again.
-        let is_silent = self.watches.values().any(|watch| watch.is_overdue && !watch.stands);
+        let is_silent = self.watches.values().any(|watch| watch.is_overdue && watch.since.is_none());
         self.is_deaf = is_silent || !self.unheard.is_empty();
         let gone: Vec<Key> = self.places.keys().filter(|key| !target.contains_key(*key)).cloned().collect();
         for key in gone {
@@ -347,7 +399,8 @@ impl View {
                 self.join(key, at, has_lease, news);
             }
         }
-        self.read = self.read.max(revision);
+        (self.read, self.shown) = (self.read.max(revision), self.shown.max(shown));
+        self.is_partial = false;
         self.is_complete = !reading.is_stale && self.all_stand();
     }
 
@@ -370,7 +423,7 @@ impl View {
                 self.leave(&event.key, news);
             }
             // Written again by its owner, it keeps its place; created again, it gets a new one.
-            Change::Put { create_revision, lease } if self.place_of(&event.key) != Some(create_revision) => {
+            Change::Put { create_revision, lease, .. } if self.place_of(&event.key) != Some(create_revision) => {
                 self.leave(&event.key, news);
                 if self.is_complete && self.enters(prefix, &event.key) {
                     self.join(event.key.clone(), create_revision, lease.is_some(), news);
@@ -386,7 +439,7 @@ impl View {
         self.places.insert(key.clone(), at);
         let position = (at, key.clone());
         if !self.left.contains(&position) {
-            self.line.insert(position.clone(), Claim::of(&key));
+            self.line.insert(position.clone(), wire::claim_of(&key));
         }
         self.order.insert(position, has_lease);
         news.push(News::Joined(key));
@@ -396,7 +449,7 @@ impl View {
         let Some(at) = self.places.remove(key) else { return };
         let position = (at, key.clone());
         self.order.remove(&position);
-        self.line.remove(&position);
+        self.line.remove(&position, wire::claim_of(key));
         let process = process_of(key);
         if let Some(count) = self.processes.get_mut(&process) {
             *count -= 1;

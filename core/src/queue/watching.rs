@@ -1,7 +1,7 @@
 //! What a queue watches, and when it reads to be sure: policy and its timers, no events. Sans I/O.
 //!
-//! One watch on the whole queue serves all waiters of a client without a read, but every release is pushed to every such
-//! watch. In a crowd, each client watches only the contender right ahead of its first waiter, and reads once a hand-off.
+//! One watch on the whole queue serves all waiters of a client without a read, but every put and delete is pushed to every such
+//! watch. In a crowd, each client watches only the contender right in the way of its first waiter, and reads once a hand-off.
 
 use std::time::Duration;
 
@@ -10,7 +10,9 @@ use crate::{backoff::Backoff, clock::Moment};
 /// More contending processes than this are a crowd …
 const CROWD_ABOVE: usize = 24;
 /// … until there are no more than this: the distance keeps a queue from switching back and forth.
-const CROWD_UNTIL: usize = 12;
+pub const CROWD_UNTIL: usize = 12;
+/// So many keys of one queue are watched one by one; beyond, all of it is watched at once.
+pub const MOST_SINGLE: usize = 16;
 /// How old a hold is before its key is watched: most are released before that.
 const SETTLED: Duration = Duration::from_secs(1);
 /// How long the watch on a queue outlives the last waiter: the next one often comes soon.
@@ -30,7 +32,7 @@ pub enum Target {
     Hold,
     /// The whole queue.
     Queue,
-    /// Our first waiter and whoever stands right ahead of it.
+    /// Those right ahead of our first waiter because of whom it waits.
     Crowd,
 }
 
@@ -38,6 +40,8 @@ pub enum Target {
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Watching {
     target: Target,
+    /// Holds since then or earlier have lasted for a while.
+    settled: Option<Moment>,
     /// Until when the watch on the queue stays although nobody waits.
     linger_until: Option<Moment>,
     /// No watch is opened before that.
@@ -52,7 +56,15 @@ pub struct Watching {
 impl Watching {
     /// A queue that watches nothing yet.
     pub fn new(recheck: Duration) -> Self {
-        Self { target: Target::Nothing, linger_until: None, paused_until: None, recheck, recheck_at: None, failures: 0 }
+        Self {
+            target: Target::Nothing,
+            settled: None,
+            linger_until: None,
+            paused_until: None,
+            recheck,
+            recheck_at: None,
+            failures: 0,
+        }
     }
 
     /// What to watch now.
@@ -65,8 +77,26 @@ impl Watching {
         self.target == Target::Crowd
     }
 
-    /// Brings the target in line with who waits and whose turn it is. Returns `false` while no watch may be opened.
-    pub fn update(&mut self, now: Moment, admitted_since: Option<Moment>, waiting: usize, processes: usize) -> bool {
+    /// Whether it has been the turn of a place for a while, if it is so since then.
+    pub fn is_settled(&self, since: Moment) -> bool {
+        self.settled.is_some_and(|settled| since <= settled)
+    }
+
+    /// When that is so.
+    pub fn settles_at(&self, since: Moment) -> Moment {
+        since + SETTLED
+    }
+
+    /// Brings the target in line with who waits and since when it is whose turn, the oldest first. Returns `false` while no watch may
+    /// be opened.
+    pub fn update(
+        &mut self,
+        now: Moment,
+        admitted: impl Iterator<Item = Moment>,
+        waiting: usize,
+        processes: usize,
+    ) -> bool {
+        self.settled = admitted.take_while(|since| now >= self.settles_at(*since)).last();
         let watches_queue = matches!(self.target, Target::Queue | Target::Crowd);
         if waiting > 0 {
             let crowd = if self.is_crowd() { processes > CROWD_UNTIL } else { processes > CROWD_ABOVE };
@@ -78,8 +108,7 @@ impl Watching {
                 // Keep the watch for the next waiter.
             } else {
                 self.linger_until = None;
-                let is_settled = admitted_since.is_some_and(|since| now >= since + SETTLED);
-                self.target = if is_settled { Target::Hold } else { Target::Nothing };
+                self.target = if self.settled.is_some() { Target::Hold } else { Target::Nothing };
             }
         }
         if self.paused_until.is_some_and(|until| now >= until) {
@@ -89,12 +118,16 @@ impl Watching {
     }
 
     /// When [`Watching::update`] or a re-check has something to do.
-    pub fn wake(&self, admitted_since: Option<Moment>, waiting: usize) -> Option<Moment> {
+    pub fn wake(&self, next_settling: Option<Moment>, waiting: usize) -> Option<Moment> {
         if self.paused_until.is_some() {
             return self.paused_until;
         }
-        let settles =
-            admitted_since.filter(|_| waiting == 0 && self.target == Target::Nothing).map(|since| since + SETTLED);
+        let is_unwatched = match self.target {
+            Target::Nothing | Target::Hold => waiting == 0,
+            Target::Queue => false,
+            Target::Crowd => true,
+        };
+        let settles = next_settling.filter(|_| is_unwatched);
         [self.linger_until, self.recheck_at, settles].into_iter().flatten().min()
     }
 

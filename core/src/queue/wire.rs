@@ -4,14 +4,17 @@
 
 use std::sync::Arc;
 
+use super::admission::Claim;
 use crate::store::{
-    CreateRevisionIs, Key, KeyValue, Keys, LeaseId, Op, OpReply, Range, RangeReply, Reply, ReplyBody, Request, Txn,
-    TxnReply,
+    CreateRevisionIs, ErrorKind, Key, KeyValue, Keys, LeaseId, Op, OpReply, Pick, Range, RangeReply, Reply, ReplyBody,
+    Request, StoreError, Txn, TxnReply,
 };
 
 /// How many keys of a queue a reply lists. A queue that is shorter than this is seen whole by whoever joins it, and a reply
 /// stays small however long the queue is.
 pub const GLANCE: usize = 8;
+/// The same for claims that can be held beside others: many of them come at once, and each is to see that it may hold.
+const WIDE_GLANCE: usize = 128;
 
 /// The keys of one name: `<name>/` and all that starts with it.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -25,10 +28,15 @@ impl Prefix {
         Self { prefix: Key::from(format!("{namespace}{name}/")) }
     }
 
-    /// The key of our contender number `number` under `lease`.
-    pub fn contender(&self, lease: LeaseId, number: u64) -> Key {
+    /// The key of our contender number `number` under `lease`: it says what it claims, so that every reader of keys knows.
+    pub fn contender(&self, lease: LeaseId, number: u64, claim: Claim) -> Key {
         let mut key = self.prefix.as_bytes().to_vec();
-        key.extend_from_slice(format!("{lease}-{number}").as_bytes());
+        let choice = match claim {
+            Claim::Exclusive => format!("{lease}-{number}"),
+            Claim::Shared => format!("{lease}-{number}r"),
+            Claim::Permits { permits, limit } => format!("{lease}-{number}p{permits}.{limit}"),
+        };
+        key.extend_from_slice(choice.as_bytes());
         Key::from(key)
     }
 
@@ -54,31 +62,61 @@ impl Prefix {
     }
 }
 
-/// The lease and the number of a key that a session of ours may have chosen: `…/<lease>-<number>`.
-pub fn choice(key: &Key) -> Option<(LeaseId, u64)> {
+/// What a session of ours chose when it made a key: `…/<lease>-<number>`, and what it claims.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Choice {
+    /// The session's lease.
+    pub lease: LeaseId,
+    /// What tells the keys of one session apart.
+    pub number: u64,
+    /// What it claims of the name.
+    pub claim: Claim,
+}
+
+/// What a session of ours may have chosen when it made `key`.
+pub fn choice(key: &Key) -> Option<Choice> {
     let last = std::str::from_utf8(key.as_bytes().rsplit(|byte| *byte == b'/').next()?).ok()?;
-    let (lease, digits) = last.split_once('-')?;
-    let (id, number) = (i64::from_str_radix(lease, 16).ok()?, digits.parse().ok()?);
-    // Only as we write them: no signs, no capitals, no zeros ahead.
-    let is_ours = LeaseId(id).to_string() == lease && u64::to_string(&number) == digits;
-    is_ours.then_some((LeaseId(id), number))
+    let (lease, rest) = last.split_once('-')?;
+    let id = LeaseId(i64::from_str_radix(lease, 16).ok()?);
+    let digits = rest.find(|c: char| !c.is_ascii_digit()).unwrap_or(rest.len());
+    let (number, claim) = rest.split_at(digits);
+    let claim = match (claim, claim.strip_prefix('p').and_then(|permits| permits.split_once('.'))) {
+        ("", _) => Claim::Exclusive,
+        ("r", _) => Claim::Shared,
+        (_, Some((permits, limit))) => Claim::Permits { permits: exactly(permits)?, limit: exactly(limit)? },
+        _ => return None,
+    };
+    let is_ours = id.to_string() == lease && claim.is_valid();
+    is_ours.then_some(Choice { lease: id, number: exactly(number)?, claim })
+}
+
+/// A number, only as we write it: no sign, no zeros ahead.
+fn exactly<T: std::str::FromStr + ToString>(text: &str) -> Option<T> {
+    text.parse().ok().filter(|number: &T| number.to_string() == text)
+}
+
+/// What `key` claims of the name that it stands below. Whatever we do not know is exclusive.
+pub fn claim_of(key: &Key) -> Claim {
+    choice(key).map_or(Claim::Exclusive, |choice| choice.claim)
 }
 
 /// Whether `key` looks like one that a session with `lease` chose.
 pub fn is_chosen_by(key: &Key, lease: LeaseId) -> bool {
-    choice(key).is_some_and(|(chosen, _)| chosen == lease)
+    choice(key).is_some_and(|choice| choice.lease == lease)
 }
+
 fn put(key: &Key, value: &Arc<[u8]>, lease: LeaseId) -> Op {
     Op::Put { key: key.clone(), value: value.clone(), lease: Some(lease) }
 }
 
 fn read(keys: Keys, limit: i64) -> Op {
-    Op::Range(Range { keys, limit, keys_only: true })
+    Op::Range(Range { keys, limit, keys_only: true, pick: Pick::All })
 }
 
-/// Reads the first keys of a queue.
-fn glance(prefix: &Prefix) -> Op {
-    read(prefix.keys(), i64::try_from(GLANCE).unwrap_or(i64::MAX))
+/// Reads the first keys of a queue that somebody joins with that claim.
+fn glance(prefix: &Prefix, claim: Claim) -> Op {
+    let most = if claim == Claim::Exclusive { GLANCE } else { WIDE_GLANCE };
+    read(prefix.keys(), i64::try_from(most).unwrap_or(i64::MAX))
 }
 
 fn absent(keys: Keys) -> CreateRevisionIs {
@@ -87,10 +125,11 @@ fn absent(keys: Keys) -> CreateRevisionIs {
 
 /// Joins the queue under `key`, and looks at its head in the same breath. Safe to repeat with the same key.
 pub fn enqueue(prefix: &Prefix, key: &Key, value: &Arc<[u8]>, lease: LeaseId) -> Txn {
+    let glance = glance(prefix, claim_of(key));
     Txn {
         conditions: vec![absent(Keys::one(key.clone()))],
-        then: vec![put(key, value, lease), glance(prefix)],
-        otherwise: vec![read(Keys::one(key.clone()), 0), glance(prefix)],
+        then: vec![put(key, value, lease), glance.clone()],
+        otherwise: vec![read(Keys::one(key.clone()), 0), glance],
     }
 }
 
@@ -101,6 +140,17 @@ pub fn enqueue_unseen(key: &Key, value: &Arc<[u8]>, lease: LeaseId) -> Txn {
         conditions: vec![absent(Keys::one(key.clone()))],
         then: vec![put(key, value, lease)],
         otherwise: vec![read(Keys::one(key.clone()), 0)],
+    }
+}
+
+/// Joins the queue under `key`, and looks who stands right ahead: in a crowd, nobody needs to know more until that one is gone. Safe
+/// to repeat with the same key.
+pub fn enqueue_in_crowd(prefix: &Prefix, key: &Key, value: &Arc<[u8]>, lease: LeaseId) -> Txn {
+    let nearest = || Op::Range(Range { keys: prefix.keys(), limit: 2, keys_only: false, pick: Pick::Newest });
+    Txn {
+        conditions: vec![absent(Keys::one(key.clone()))],
+        then: vec![put(key, value, lease), nearest()],
+        otherwise: vec![read(Keys::one(key.clone()), 0), nearest()],
     }
 }
 
@@ -124,19 +174,66 @@ pub fn try_enqueue(prefix: &Prefix, key: &Key, value: &Arc<[u8]>, lease: LeaseId
     Txn {
         conditions,
         then: vec![put(key, value, lease)],
-        otherwise: vec![read(Keys::one(key.clone()), 0), glance(prefix)],
+        otherwise: vec![read(Keys::one(key.clone()), 0), glance(prefix, claim_of(key))],
     }
 }
 
-/// Reads the whole queue, values and leases included: etcd 3.7 leaves the leases out where only keys are asked for, and a
-/// contender without a lease must be known.
-pub fn snapshot(prefix: &Prefix) -> Request {
-    Request::Range(Range { keys: prefix.keys(), limit: 0, keys_only: false })
+/// Reads the whole queue or, with `until`, what was created at that revision or before; values and leases included: etcd 3.7 leaves
+/// the leases out where only keys are asked for, and a contender without a lease must be known.
+pub fn snapshot(prefix: &Prefix, until: Option<i64>) -> Request {
+    let pick = until.map_or(Pick::All, Pick::CreatedUntil);
+    Request::Range(Range { keys: prefix.keys(), limit: 0, keys_only: false, pick })
+}
+
+/// Reads which contenders there are, in which order, and when each was written last; no values, which can be large in an election.
+pub fn roll(prefix: &Prefix) -> Request {
+    Request::Range(Range { keys: prefix.keys(), limit: 0, keys_only: true, pick: Pick::All })
+}
+
+/// The contender among `kvs` that stands first.
+pub fn first(prefix: &Prefix, kvs: Vec<KeyValue>) -> Option<KeyValue> {
+    let contenders = kvs.into_iter().filter(|kv| prefix.is_contender(&kv.key));
+    contenders.min_by(|a, b| (a.create_revision, &a.key).cmp(&(b.create_revision, &b.key)))
+}
+
+/// What the leader of an election says.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct Proclamation {
+    /// Its key.
+    pub key: Key,
+    /// The create revision of the key.
+    pub token: i64,
+    /// The value of the key.
+    pub value: Arc<[u8]>,
+    /// The revision at which the value was written.
+    pub revision: i64,
+}
+
+/// Writes `value` into the key of a leader if it is still the one that was created at `token`. The key keeps its lease, which a put
+/// without one would take from it.
+pub fn proclaim(key: &Key, token: i64, value: &Arc<[u8]>, lease: LeaseId) -> Request {
+    // A member answers a branch without operations from what it knows, and asks nobody.
+    Request::Txn(Txn {
+        conditions: vec![CreateRevisionIs { keys: Keys::one(key.clone()), revision: token }],
+        then: vec![put(key, value, lease)],
+        otherwise: vec![read(Keys::one(key.clone()), 1)],
+    })
+}
+
+/// Reads what the contender says whose key was created at `token`. Nobody comes to stand ahead of one that is first: if it still
+/// stands, it leads.
+pub fn ask(key: &Key, token: i64) -> Request {
+    let keys = Keys::one(key.clone());
+    Request::Txn(Txn {
+        conditions: vec![CreateRevisionIs { keys: keys.clone(), revision: token }],
+        then: vec![Op::Range(Range { keys: keys.clone(), limit: 1, keys_only: false, pick: Pick::All })],
+        otherwise: vec![read(keys, 1)],
+    })
 }
 
 /// Looks at a queue for nothing but etcd's revision.
 pub fn look(prefix: &Prefix) -> Request {
-    Request::Range(Range { keys: prefix.keys(), limit: 1, keys_only: true })
+    Request::Range(Range { keys: prefix.keys(), limit: 1, keys_only: true, pick: Pick::All })
 }
 
 /// Deletes `key` if it is still the one that was created at `revision`.
@@ -150,13 +247,13 @@ fn delete_txn(key: &Key, revision: i64) -> Txn {
 
 /// Deletes each key if it is still the one that was created at its revision. One commit, however many there are; each keeps
 /// its own guard by a transaction of its own inside. Safe to repeat.
-pub fn delete(keys: &[(Key, i64)]) -> Request {
+pub fn delete(keys: &[(Key, i64)]) -> Txn {
     match keys {
-        [(key, revision)] => Request::Txn(delete_txn(key, *revision)),
-        _ => Request::Txn(Txn {
+        [(key, revision)] => delete_txn(key, *revision),
+        _ => Txn {
             then: keys.iter().map(|(key, revision)| Op::Txn(delete_txn(key, *revision))).collect(),
             ..Txn::default()
-        }),
+        },
     }
 }
 
@@ -176,9 +273,11 @@ pub struct Joined {
     pub glance: Vec<KeyValue>,
     /// Whether `glance` is all there was.
     pub is_whole: bool,
+    /// How many keys there were, as far as the reply tells.
+    pub count: usize,
 }
 
-/// Reads the reply to [`enqueue`], [`enqueue_unseen`] or, with `is_try`, to [`try_enqueue`]; `None` if it has not their shape.
+/// Reads the reply to [`enqueue`], [`enqueue_unseen`], [`enqueue_in_crowd`] or, with `is_try`, to [`try_enqueue`]; `None` if it has not their shape.
 pub fn joined(reply: Reply, key: &Key, is_try: bool) -> Option<Joined> {
     let revision = reply.revision;
     let ReplyBody::Txn(TxnReply { succeeded, replies }) = reply.body else { return None };
@@ -191,19 +290,67 @@ pub fn joined(reply: Reply, key: &Key, is_try: bool) -> Option<Joined> {
     } else {
         ranges.next()?.kvs.iter().find(|kv| kv.key == *key).map(|kv| kv.create_revision)
     };
-    let (glance, is_whole) = match ranges.next() {
+    let (glance, is_whole, count) = match ranges.next() {
         Some(RangeReply { kvs, count }) => {
-            let is_whole = count == i64::try_from(kvs.len()).unwrap_or(i64::MAX);
-            (kvs, is_whole)
+            let count = usize::try_from(count).unwrap_or(0);
+            let is_whole = count == kvs.len();
+            (kvs, is_whole, count)
         }
         // A try that succeeded reads nothing: its conditions said that nobody stood there. Any other says nothing about the rest.
-        None => (Vec::new(), is_try && succeeded),
+        None => (Vec::new(), is_try && succeeded, 0),
     };
-    Some(Joined { revision: own, is_new: succeeded, glance, is_whole })
+    Some(Joined { revision: own, is_new: succeeded, glance, is_whole, count })
 }
 
-/// Asks whether a key of ours and, if there is one, the key that it waits for still stand as they did.
-pub fn check(own: &(Key, i64), ahead: Option<&(Key, i64)>) -> Request {
+/// The reply to several enqueues in one transaction, for each of them: how many operations each had is in `shapes`, where the
+/// conditions hold and where they do not.
+pub fn joined_each(result: Result<Reply, StoreError>, shapes: &[(usize, usize)]) -> Vec<Result<Reply, StoreError>> {
+    let counts = |succeeded| shapes.iter().map(move |(then, otherwise)| if succeeded { *then } else { *otherwise });
+    each(result, shapes.len(), |txn| {
+        let mut replies = txn.replies.into_iter();
+        let succeeded = txn.succeeded;
+        let part = |count| TxnReply { succeeded, replies: replies.by_ref().take(count).collect() };
+        let parts = counts(succeeded).map(part).collect();
+        replies.next().is_none().then_some(parts)
+    })
+}
+
+/// The reply to the deletes of several queues, for each of them: how many keys it deletes is in `counts`.
+pub fn deleted_each(result: Result<Reply, StoreError>, counts: &[usize]) -> Vec<Result<Reply, StoreError>> {
+    if let [_] = counts {
+        return vec![result];
+    }
+    each(result, counts.len(), |txn| {
+        let mut replies = txn.replies.into_iter();
+        let part = |count: &usize| match (count, replies.by_ref().take(*count).collect::<Vec<_>>()) {
+            // The reply to a single delete is not wrapped.
+            (1, mut one) => match one.pop() {
+                Some(OpReply::Txn(inner)) => Some(inner),
+                _ => None,
+            },
+            (_, replies) => Some(TxnReply { succeeded: true, replies }),
+        };
+        counts.iter().map(part).collect()
+    })
+}
+
+/// Takes the reply to a transaction apart, in `parts` parts.
+fn each(
+    result: Result<Reply, StoreError>,
+    parts: usize,
+    split: impl FnOnce(TxnReply) -> Option<Vec<TxnReply>>,
+) -> Vec<Result<Reply, StoreError>> {
+    let split = result.and_then(|Reply { revision, cluster, body }| {
+        let txns = if let ReplyBody::Txn(txn) = body { split(txn) } else { None };
+        let whole = |txn| Ok(Reply { revision, cluster, body: ReplyBody::Txn(txn) });
+        let odd = || StoreError::ambiguous(ErrorKind::Internal, "etcd's reply to a transaction has an unknown shape");
+        txns.map(|txns| txns.into_iter().map(whole).collect()).ok_or_else(odd)
+    });
+    split.unwrap_or_else(|error| vec![Err(error); parts])
+}
+
+/// Asks whether a key of ours and those that it waits for still stand as they did.
+pub fn check(own: &(Key, i64), ahead: &[(Key, i64)]) -> Request {
     let stands = |(key, revision): &(Key, i64)| CreateRevisionIs { keys: Keys::one(key.clone()), revision: *revision };
     // A member answers a transaction without operations from what it knows, and asks nobody.
     let look = vec![read(Keys::one(own.0.clone()), 1)];
@@ -217,9 +364,9 @@ pub fn check(own: &(Key, i64), ahead: Option<&(Key, i64)>) -> Request {
 /// What the reply to [`check`] says.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Checked {
-    /// Both stand.
+    /// All stand.
     AsBefore,
-    /// Ours stands, the other one does not.
+    /// Ours stands, another one does not.
     AheadGone,
     /// Ours does not stand.
     OwnGone,
@@ -278,7 +425,7 @@ mod tests {
     #[test]
     fn a_try_steps_around_nested_names() {
         let prefix = Prefix::new("/app", "/a");
-        let key = prefix.contender(LeaseId(0xbeef), 3);
+        let key = prefix.contender(LeaseId(0xbeef), 3, Claim::Exclusive);
         assert_eq!(key.to_text(), "/app/a/beef-3");
         let value: Arc<[u8]> = Arc::from(*b"{}");
         let plain = try_enqueue(&prefix, &key, &value, LeaseId(0xbeef), &[]);
@@ -301,9 +448,27 @@ mod tests {
         assert!(!is_chosen_by(&Key::from("/a/beef"), LeaseId(0xbeef)));
         assert!(!is_chosen_by(&Key::from("/a/beef-x"), LeaseId(0xbeef)));
         assert!(!is_chosen_by(&Key::from("/a/beef-1/x"), LeaseId(0xbeef)));
-        assert_eq!(choice(&Key::from("/a/beef-12")), Some((LeaseId(0xbeef), 12)));
-        for foreign in ["/a/BEEF-1", "/a/beef-01", "/a/beef-+1", "/a/0beef-1", "/a/beef-1-1", "/a/-1"] {
+        for foreign in ["/a/BEEF-1", "/a/beef-01", "/a/beef-+1", "/a/0beef-1", "/a/beef-1-1", "/a/-1", "/a/beef-"] {
             assert_eq!(choice(&Key::from(foreign)), None, "{foreign}");
+        }
+    }
+
+    #[test]
+    fn a_key_tells_what_it_claims() {
+        let permits = |permits, limit| Claim::Permits { permits, limit };
+        for claim in [Claim::Exclusive, Claim::Shared, permits(1, 1), permits(3, Claim::MAX_LIMIT)] {
+            let key = Prefix::new("", "/a").contender(LeaseId(0xbeef), 12, claim);
+            assert_eq!(choice(&key), Some(Choice { lease: LeaseId(0xbeef), number: 12, claim }), "{key}");
+        }
+        assert_eq!(claim_of(&Key::from("/a/beef-1r")), Claim::Shared);
+        assert_eq!(claim_of(&Key::from("/a/beef-1p2.10")), permits(2, 10));
+        // Whatever is not as we write it is somebody else's, and exclusive.
+        let ends =
+            ["r1", "R", "rr", "p", "p1", "p1.", "p.1", "p0.1", "p2.1", "p01.2", "p1.02", "p+1.2", "p1.2.3", "p1.2r"];
+        let ends = ends.into_iter().chain(["p1.2147483648", "p1.99999999999999999999", " r", "-1r", "x"]);
+        for foreign in ends.map(|end| format!("/a/beef-1{end}")).chain(["/a/beefr".into(), "/a/beef-r".into()]) {
+            let key = Key::from(foreign);
+            assert_eq!((choice(&key), claim_of(&key)), (None, Claim::Exclusive), "{key}");
         }
     }
 }

@@ -19,6 +19,7 @@ mod endpoints;
 mod errors;
 mod member;
 mod streams;
+mod unary;
 mod version;
 
 use std::{

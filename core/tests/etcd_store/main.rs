@@ -13,7 +13,7 @@ use std::{
 };
 
 use leasehold::store::{
-    CreateRevisionIs, Key, Keys, LeaseId, Op, Range, Reply, ReplyBody, Request, Store, StoreError, Txn, TxnReply,
+    CreateRevisionIs, Key, Keys, LeaseId, Op, Pick, Range, Reply, ReplyBody, Request, Store, StoreError, Txn, TxnReply,
     etcd::{EtcdConfig, EtcdStore},
 };
 use leasehold_etcd::{Builder, Cluster, Error};
@@ -58,7 +58,7 @@ fn put(name: &str, lease: Option<LeaseId>) -> Op {
 }
 
 fn read(keys: Keys) -> Range {
-    Range { keys, limit: 0, keys_only: false }
+    Range { keys, limit: 0, keys_only: false, pick: Pick::All }
 }
 
 /// Writes one key, unconditionally.

@@ -63,7 +63,7 @@ async fn a_watch_tells_every_change_after_it_stands() {
         let (put_at, _) =
             txn(&store, Txn { then: vec![put("w/1", Some(lease)), put("w/2", None)], ..Txn::default() }).await;
         let event = |name, revision, change| WatchEvent { key: key(name), revision, change };
-        let created = |lease| Change::Put { create_revision: put_at, lease };
+        let created = |lease| Change::Put { value: (*b"value").into(), create_revision: put_at, lease };
         let both = vec![event("w/1", put_at, created(Some(lease))), event("w/2", put_at, created(None))];
         assert_eq!(events(&mut stream).await, (5, both), "changes of one revision come together");
 

@@ -1,7 +1,7 @@
 //! Every unary request and its reply.
 
 use leasehold::store::{
-    ErrorKind, KeyValue, Keys, Op, OpReply, Range, RangeReply, Reply, ReplyBody, Request, Txn, TxnReply,
+    ErrorKind, KeyValue, Keys, Op, OpReply, Pick, Range, RangeReply, Reply, ReplyBody, Request, Txn, TxnReply,
 };
 use leasehold_etcd::{Cluster, Version};
 
@@ -79,7 +79,7 @@ async fn a_read_is_in_key_order_with_its_limit_and_the_count_of_all() {
     for name in ["l/3", "l/1", "l/2", "m"] {
         call(&store, write(name)).await.unwrap();
     }
-    let request = Range { keys: Keys::prefix(key("l/")), limit: 2, keys_only: true };
+    let request = Range { keys: Keys::prefix(key("l/")), limit: 2, keys_only: true, pick: Pick::All };
     let Reply { revision, body: ReplyBody::Range(reply), .. } = call(&store, Request::Range(request)).await.unwrap()
     else {
         panic!("not a range")

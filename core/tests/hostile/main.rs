@@ -2,7 +2,10 @@
 
 mod server;
 
-use std::time::{Duration, Instant};
+use std::{
+    net::SocketAddr,
+    time::{Duration, Instant},
+};
 
 use leasehold::{
     ClientOptions, Code,
@@ -17,6 +20,18 @@ use self::server::{Answer, start};
 
 /// What a client may take beyond its own limits, on a busy machine.
 const SLACK: Duration = Duration::from_secs(10);
+
+/// A store that believes the server at this address to be an etcd.
+fn store(address: SocketAddr) -> EtcdStore {
+    let config = EtcdConfig {
+        endpoints: vec![format!("http://{address}")],
+        tls: None,
+        login: None,
+        plaintext_password: false,
+        connect_timeout: Duration::from_secs(2),
+    };
+    EtcdStore::new(config).expect("a good endpoint")
+}
 
 /// A header of a reply with this revision (field 3 of field 1).
 fn header(revision: u8) -> Vec<u8> {
@@ -75,14 +90,7 @@ async fn nonsense_is_an_unknown_fate_and_never_a_win() {
     let write = Request::Txn(Txn { then: vec![put.clone()], otherwise: vec![put], ..Txn::default() });
     for answer in nonsense() {
         let address = start(answer.clone()).await;
-        let store = EtcdStore::new(EtcdConfig {
-            endpoints: vec![format!("http://{address}")],
-            tls: None,
-            login: None,
-            plaintext_password: false,
-            connect_timeout: Duration::from_secs(2),
-        })
-        .unwrap();
+        let store = store(address);
         let limit = Duration::from_millis(500);
         let error =
             timeout(limit + SLACK, store.call(write.clone(), limit)).await.expect("in time").expect_err("no answer");
@@ -113,14 +121,7 @@ async fn nobody_holds_by_it_and_nothing_hangs() {
 async fn streams_of_nonsense_end_or_wait() {
     for answer in nonsense() {
         let address = start(answer.clone()).await;
-        let store = EtcdStore::new(EtcdConfig {
-            endpoints: vec![format!("http://{address}")],
-            tls: None,
-            login: None,
-            plaintext_password: false,
-            connect_timeout: Duration::from_secs(2),
-        })
-        .unwrap();
+        let store = store(address);
         let mut renewals = store.renewals(0);
         renewals.requests.send(LeaseId(7)).unwrap();
         match timeout(Duration::from_secs(1), renewals.replies.recv()).await {

@@ -3,10 +3,12 @@
 mod basics;
 mod engine;
 mod guard;
+mod kinds;
 mod metrics;
 mod names;
 mod queue;
 mod refused;
 mod session;
+mod several;
 mod support;
 mod traces;

@@ -9,7 +9,7 @@ use std::{collections::BTreeMap, future::Future, sync::Arc, time::Duration};
 use leasehold::{
     clock,
     store::{
-        Change, ErrorKind, Key, Keys, LeaseId, Op, OpReply, Range, RangeReply, RenewalStream, Reply, ReplyBody,
+        Change, ErrorKind, Key, Keys, LeaseId, Op, OpReply, Pick, Range, RangeReply, RenewalStream, Reply, ReplyBody,
         Request, Store, StoreError, Txn, TxnReply, WatchEvent, WatchId, WatchReply, WatchRequest, WatchStream,
         etcd::{EtcdConfig, EtcdStore},
         memory::{Kv, MemoryStore, matching},
@@ -129,8 +129,12 @@ struct Pair {
 
 impl Pair {
     async fn new(store: Arc<dyn Store>) -> Self {
-        let everything =
-            Range { keys: Keys { key: Key::from([0]), end: Some(Key::from([0])) }, limit: 1, keys_only: true };
+        let everything = Range {
+            keys: Keys { key: Key::from([0]), end: Some(Key::from([0])) },
+            limit: 1,
+            keys_only: true,
+            pick: Pick::All,
+        };
         let start = in_time("the first read", store.call(Request::Range(everything), DEADLINE)).await;
         let Ok(Reply { revision, body: ReplyBody::Range(RangeReply { count: 0, .. }), .. }) = start else {
             panic!("an empty store was expected: {start:?}")
@@ -286,13 +290,20 @@ impl Pair {
     }
 
     fn to_theirs(&self, request: Request) -> Request {
+        fn shift_range(range: &mut Range, offset: i64) {
+            if let Pick::CreatedUntil(revision) = &mut range.pick {
+                *revision += offset;
+            }
+        }
         fn shift(txn: &mut Txn, offset: i64) {
             for condition in txn.conditions.iter_mut().filter(|condition| condition.revision > 0) {
                 condition.revision += offset;
             }
             for op in txn.then.iter_mut().chain(&mut txn.otherwise) {
-                if let Op::Txn(inner) = op {
-                    shift(inner, offset);
+                match op {
+                    Op::Txn(inner) => shift(inner, offset),
+                    Op::Range(range) => shift_range(range, offset),
+                    Op::Put { .. } | Op::Delete(_) => {}
                 }
             }
         }
@@ -300,6 +311,10 @@ impl Pair {
             Request::Txn(mut txn) => {
                 shift(&mut txn, self.offset);
                 Request::Txn(txn)
+            }
+            Request::Range(mut range) => {
+                shift_range(&mut range, self.offset);
+                Request::Range(range)
             }
             other => other,
         }
@@ -312,6 +327,14 @@ impl Pair {
                 kv.mod_revision -= offset;
                 // Before 3.7, etcd tells the lease all the same; nobody may rely on it.
                 kv.lease = kv.lease.filter(|_| !asked.keys_only);
+            }
+            if asked.pick == Pick::Newest {
+                assert!(
+                    reply.kvs.is_sorted_by_key(|kv| std::cmp::Reverse(kv.create_revision)),
+                    "the newest come first"
+                );
+                // What was created at once, in no order; ours, in that of the keys.
+                reply.kvs.sort_by(|a, b| (b.create_revision, &a.key).cmp(&(a.create_revision, &b.key)));
             }
         }
         fn txn(asked: &Txn, reply: &mut TxnReply, offset: i64) {

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use leasehold::store::{CreateRevisionIs, Key, Keys, LeaseId, Op, Range, Request, Txn, memory::Kv};
+use leasehold::store::{CreateRevisionIs, Key, Keys, LeaseId, Op, Pick, Range, Request, Txn, memory::Kv};
 
 /// Bytes that sort around each other's prefixes, and around what etcd treats specially: `\0` and `0xff`.
 const KEYS: [&[u8]; 10] = [b"a", b"a/1", b"a/2", b"a/2/x", b"a0", b"b", b"b/1", b"\0", b"\xff", b"\xff\xff"];
@@ -99,12 +99,18 @@ impl Random {
     }
 
     fn range(&mut self) -> Range {
-        Range { keys: self.any_keys(), limit: self.0.i64(-1..4), keys_only: self.0.bool() }
+        let (pick, limit) = match self.0.u32(..10) {
+            0..6 => (Pick::All, self.0.i64(-1..4)),
+            6..9 => (Pick::CreatedUntil(self.0.i64(1..400)), self.0.i64(-1..4)),
+            // Where several were created at once, etcd may tell them in any order, and any of them within a limit.
+            _ => (Pick::Newest, 0),
+        };
+        Range { keys: self.any_keys(), limit, keys_only: self.0.bool(), pick }
     }
 
     fn condition(&mut self, kv: &Kv) -> CreateRevisionIs {
         let keys = self.any_keys();
-        let there = kv.range(&Range { keys: keys.clone(), limit: 0, keys_only: true }).kvs;
+        let there = kv.range(&Range { keys: keys.clone(), limit: 0, keys_only: true, pick: Pick::All }).kvs;
         let revision = match self.0.u32(..10) {
             0..4 => 0,
             4..9 => self.0.choice(there).map_or(0, |kv| kv.create_revision),

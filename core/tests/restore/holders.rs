@@ -1,15 +1,21 @@
 //! What whoever holds a lock is told.
 
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
-use leasehold::{Code, LostReason};
-use leasehold_etcd::{Past, Proxy, Version, on_every_version};
-use tokio::time::sleep;
+use leasehold::LostReason;
+use leasehold_etcd::{Cluster, Past, Proxy, Version, eventually, on_every_version};
 
 use crate::{client, client_at, etcd, expect_loss, set_back, soon, warm_up};
 
-/// Whether a hold is watched already: that begins after a second.
-const SETTLED: Duration = Duration::from_millis(1500);
+/// Waits until etcd has so many watches. A hold has one when it is a second old: its client learns in another way that
+/// etcd is back than that of a younger one.
+async fn watched(cluster: &Cluster, holds: u8) {
+    let is_watched = || async {
+        let watches = cluster.metric(0, "etcd_debugging_mvcc_watcher_total").await;
+        watches.is_ok_and(|watches| watches >= f64::from(holds))
+    };
+    eventually("etcd watches what is held", is_watched).await;
+}
 
 /// The backup has the holder's lease and not its key: nothing but the revision says so.
 #[tokio::test]
@@ -18,13 +24,13 @@ async fn the_backup_has_the_lease_and_not_the_key() {
         if version == Version::V3_4 {
             return; // there is no etcdutl for it
         }
-        for settled in [Duration::ZERO, SETTLED] {
+        for holds_watched in [0, 1] {
             let cluster = leasehold_etcd::Cluster::builder().version(version).start().await.unwrap();
             let ((holder, writes), (next, _)) = (client(&cluster), client(&cluster));
             warm_up(&holder).await;
             let backup = cluster.backup().await.unwrap();
             let guard = holder.lock("/lock/a").acquire().await.unwrap();
-            sleep(settled).await;
+            watched(&cluster, holds_watched).await;
             let back = set_back(&cluster, Past::Backup(&backup)).await;
             assert_eq!(expect_loss(&guard, back).await, LostReason::StoreRestored, "etcd {version}");
             assert_eq!(guard.release().await.unwrap_err().reason(), Some(LostReason::StoreRestored));
@@ -55,13 +61,13 @@ async fn the_backup_has_both() {
 /// The backup knows nothing of the holder.
 #[tokio::test]
 async fn the_backup_has_neither() {
-    for settled in [Duration::ZERO, SETTLED] {
+    for holds_watched in [0, 1] {
         let cluster = etcd().await;
         let backup = cluster.backup().await.unwrap();
         let (holder, _) = client(&cluster);
         warm_up(&holder).await;
         let guard = holder.lock("/lock/a").acquire().await.unwrap();
-        sleep(settled).await;
+        watched(&cluster, holds_watched).await;
         let back = set_back(&cluster, Past::Backup(&backup)).await;
         assert_eq!(expect_loss(&guard, back).await, LostReason::StoreRestored);
         soon(holder.lock("/lock/a").acquire()).await.unwrap().release().await.unwrap();
@@ -77,7 +83,7 @@ async fn revisions_that_were_moved_up_keep_what_stands_and_tell_what_is_missing(
     let backup = cluster.backup().await.unwrap();
     let missing = holder.lock("/lock/missing").acquire().await.unwrap();
     let before = missing.token();
-    sleep(SETTLED).await;
+    watched(&cluster, 2).await;
     let back = set_back(&cluster, Past::Bumped(&backup, 1_000_000)).await;
     assert_eq!(expect_loss(&missing, back).await, LostReason::KeyDeleted);
     assert!(kept.is_held());
@@ -90,14 +96,14 @@ async fn revisions_that_were_moved_up_keep_what_stands_and_tell_what_is_missing(
 /// Others have written so much by the time the holder's client is back that no revision is lower: then the key itself is missing.
 #[tokio::test]
 async fn writes_have_passed_the_old_revision() {
-    for settled in [Duration::ZERO, SETTLED] {
+    for holds_watched in [0, 1] {
         let cluster = etcd().await;
         let proxy = Proxy::start(cluster.address(0)).unwrap();
         let (holder, _) = client_at(&format!("http://{}", proxy.address()));
         warm_up(&holder).await;
         let backup = cluster.backup().await.unwrap();
         let guard = holder.lock("/lock/a").acquire().await.unwrap();
-        sleep(settled).await;
+        watched(&cluster, holds_watched).await;
         proxy.cut();
         set_back(&cluster, Past::Backup(&backup)).await;
         for _ in 0..10 {
@@ -112,18 +118,34 @@ async fn writes_have_passed_the_old_revision() {
 /// All is gone: keys, leases, revisions. The long TTL would keep the old holder believing.
 #[tokio::test]
 async fn a_wiped_etcd() {
-    for settled in [Duration::ZERO, SETTLED] {
+    for holds_watched in [0, 1] {
         let cluster = etcd().await;
         let ((holder, writes), (next, _)) = (client(&cluster), client(&cluster));
         warm_up(&next).await;
         let guard = holder.lock("/lock/a").acquire().await.unwrap();
-        sleep(settled).await;
+        watched(&cluster, holds_watched).await;
         let back = set_back(&cluster, Past::Nothing).await;
         assert_eq!(expect_loss(&guard, back).await, LostReason::StoreRestored);
         soon(next.lock("/lock/a").acquire()).await.unwrap().release().await.unwrap();
         soon(holder.lock("/lock/a").acquire()).await.unwrap().release().await.unwrap();
         assert!(writes.most_writes() <= crate::MOST_WRITES, "{} writes in a second", writes.most_writes());
     }
+}
+
+/// To whoever has seen nothing that the backup has not, etcd is as it was: its key stands, and nobody was let in.
+#[tokio::test]
+async fn who_has_seen_nothing_newer_goes_on() {
+    let cluster = etcd().await;
+    let ((holder, _), (other, _)) = (client(&cluster), client(&cluster));
+    let guard = holder.lock("/lock/a").acquire().await.unwrap();
+    watched(&cluster, 1).await;
+    let backup = cluster.backup().await.unwrap();
+    warm_up(&other).await;
+    set_back(&cluster, Past::Backup(&backup)).await;
+    watched(&cluster, 1).await;
+    eventually("it can write", || async { guard.put("/data", "still the owner's").await.is_ok() }).await;
+    assert!(guard.is_held());
+    guard.release().await.unwrap();
 }
 
 /// A hold without renewal has a lease of its own, and is watched by nobody but itself.
@@ -144,18 +166,13 @@ async fn a_restart_with_the_same_data_is_none() {
     let cluster = etcd().await;
     let (holder, _) = client(&cluster);
     let guard = holder.lock("/lock/a").acquire().await.unwrap();
+    watched(&cluster, 1).await;
     for _ in 0..3 {
         cluster.kill(0).unwrap();
         cluster.restart(0).await.unwrap();
-        guard
-            .put("/data", "still the owner's")
-            .await
-            .or_else(|error| match error.code() {
-                Code::Unavailable | Code::DeadlineExceeded => Ok(0),
-                _ => Err(error),
-            })
-            .unwrap();
-        sleep(Duration::from_millis(700)).await;
+        // The client is back, and has looked at its hold before it watches it again.
+        watched(&cluster, 1).await;
+        eventually("it can write", || async { guard.put("/data", "still the owner's").await.is_ok() }).await;
         assert!(guard.is_held());
     }
     guard.release().await.unwrap();

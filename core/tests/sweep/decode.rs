@@ -4,7 +4,7 @@ use etcd_client::proto::{
     PbCompare, PbLeaseGrantRequest, PbLeaseRevokeRequest, PbLeaseTimeToLiveRequest, PbRangeRequest, PbTargetUnion,
     PbTxnOpRequest, PbTxnRequest,
 };
-use leasehold::store::{CreateRevisionIs, Key, Keys, LeaseId, Op, Range, Request, Txn};
+use leasehold::store::{CreateRevisionIs, Key, Keys, LeaseId, Op, Pick, Range, Request, Txn};
 use prost::Message;
 
 /// The request in `message`; `None` for a method that no lock needs.
@@ -33,7 +33,12 @@ fn keys(key: Vec<u8>, end: Vec<u8>) -> Keys {
 }
 
 fn range(range: PbRangeRequest) -> Range {
-    Range { keys: keys(range.key, range.range_end), limit: range.limit, keys_only: range.keys_only }
+    let pick = match (range.max_create_revision, range.sort_order) {
+        (0, 0) => Pick::All,
+        (0, _) => Pick::Newest,
+        (until, _) => Pick::CreatedUntil(until),
+    };
+    Range { keys: keys(range.key, range.range_end), limit: range.limit, keys_only: range.keys_only, pick }
 }
 
 fn txn(txn: PbTxnRequest) -> Txn {

@@ -95,7 +95,14 @@ async fn sweep(cluster: &Cluster, ground: Arc<Ground>, together: usize) {
     }
     assert!(failed.is_empty(), "{} of {faults} faults broke something: {failed:#?}", failed.len());
     missed.retain(|planted: &Planted| always.get(&planted.kind).is_some_and(|least| planted.number <= *least));
-    assert!(missed.is_empty(), "{} of {faults} faults found no place: {missed:#?}", missed.len());
+    // How often something is asked depends on how busy the machine is: so once more, one at a time as those lives were.
+    let mut nowhere = Vec::new();
+    for (again, planted) in missed.into_iter().enumerate() {
+        if !play_until_hit(ground.clone(), faults + again, planted).await {
+            nowhere.push(planted);
+        }
+    }
+    assert!(nowhere.is_empty(), "{} of {faults} faults found no place: {nowhere:#?}", nowhere.len());
     assert!(cluster.leases().await.expect("etcd answers").is_empty());
     assert!(cluster.keys("").await.expect("etcd answers").is_empty());
     let took = Duration::from_millis(start.elapsed().as_millis() as u64);

@@ -10,7 +10,7 @@ use std::{
 use leasehold::{
     Client, ClientOptions, Code, Guard, Lock, Result,
     store::{
-        Keys, Range, ReplyBody, Request, Store,
+        Keys, Pick, Range, ReplyBody, Request, Store,
         etcd::{EtcdConfig, EtcdStore},
     },
 };
@@ -159,7 +159,7 @@ pub async fn until<F: Future<Output = bool>>(
 /// How many keys stand in the queue of `name`.
 pub async fn keys(etcd: &EtcdStore, name: &str) -> i64 {
     let keys = Keys::prefix(format!("{name}/").into());
-    let request = Request::Range(Range { keys, limit: 0, keys_only: true });
+    let request = Request::Range(Range { keys, limit: 0, keys_only: true, pick: Pick::All });
     match etcd.call(request, ANSWER).await.expect("etcd answers").body {
         ReplyBody::Range(range) => range.count,
         other => panic!("{other:?} is no answer to a read"),

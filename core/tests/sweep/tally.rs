@@ -6,7 +6,7 @@ use std::{
     time::Duration,
 };
 
-use leasehold::store::{LeaseId, Op, Request};
+use leasehold::store::{LeaseId, Op, Request, Txn};
 use tokio::sync::watch;
 
 use crate::party::Door;
@@ -38,16 +38,23 @@ impl Kind {
             Request::LeaseRevoke { .. } => Self::Revoke,
             Request::LeaseTimeToLive { .. } => Self::Sweep,
             Request::Range(_) => Self::Read,
-            Request::Txn(txn) => match txn.then.first() {
-                // A try looks at the whole range, an enqueue at its own key.
-                Some(Op::Put { .. }) if txn.conditions.iter().any(|condition| condition.keys.end.is_some()) => {
-                    Self::Try
-                }
-                Some(Op::Put { .. }) => Self::Enqueue,
-                Some(Op::Delete(_)) if txn.conditions.is_empty() => Self::Clean,
-                Some(Op::Delete(_) | Op::Txn(_)) => Self::Delete,
-                Some(Op::Range(_)) | None => Self::Read,
-            },
+            Request::Txn(txn) => Self::of_txn(txn),
+        }
+    }
+
+    fn of_txn(txn: &Txn) -> Self {
+        match txn.then.first() {
+            // A try looks at the whole range, an enqueue at its own key.
+            Some(Op::Put { .. }) if txn.conditions.iter().any(|condition| condition.keys.end.is_some()) => Self::Try,
+            Some(Op::Put { .. }) => Self::Enqueue,
+            Some(Op::Delete(_)) if txn.conditions.is_empty() => Self::Clean,
+            Some(Op::Delete(_)) => Self::Delete,
+            // Several that share a transaction: whoever joins is waited for.
+            Some(Op::Txn(_)) => {
+                let inner = |op: &Op| if let Op::Txn(txn) = op { Some(Self::of_txn(txn)) } else { None };
+                txn.then.iter().filter_map(inner).min().unwrap_or(Self::Delete)
+            }
+            Some(Op::Range(_)) | None => Self::Read,
         }
     }
 

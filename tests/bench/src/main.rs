@@ -1,13 +1,16 @@
 //! What a lock costs, measured against raw etcd calls in the same run: ratios of medians of interleaved rounds.
 
 mod contention;
+mod crowd;
 mod handoff;
 mod languages;
+mod load;
 #[cfg(feature = "echo")]
 mod noop;
 mod pair;
 mod raw;
 mod stats;
+mod versus;
 mod waiters;
 
 use clap::{Parser, ValueEnum};
@@ -27,6 +30,9 @@ struct Options {
     /// Interleaved rounds of each comparison.
     #[arg(long, default_value_t = 20)]
     rounds: usize,
+    /// How many processes are a crowd.
+    #[arg(long, value_delimiter = ',', default_values_t = [2, 8, 16, 32, 64, 100, 256])]
+    processes: Vec<usize>,
     /// Run one side of the pair alone for some seconds, for a profiler.
     #[arg(long, value_enum)]
     profile: Option<pair::Side>,
@@ -51,6 +57,10 @@ enum What {
     Waiters,
     /// Tasks of one process cycling one name.
     Contention,
+    /// Tasks of one process with a name each, and with one name, against raw loops in a process of their own.
+    Versus,
+    /// Processes that cycle one name, against Go's Mutex.
+    Crowd,
     /// Uncontended acquire and release in every language that is built.
     Languages,
 }
@@ -90,6 +100,12 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
             for tasks in [8, 64] {
                 contention::run(&client, tasks, options.rounds.min(20)).await?;
             }
+        }
+        if wants(What::Versus) {
+            versus::run(&endpoint, options.rounds.min(20)).await?;
+        }
+        if wants(What::Crowd) {
+            crowd::run(&endpoint, &options.processes, options.rounds.min(5)).await?;
         }
         if wants(What::Languages) {
             languages::run(&endpoint, options.rounds).await?;

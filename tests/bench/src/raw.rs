@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use leasehold::{
     Client, Result,
-    store::{CreateRevisionIs, Key, Keys, LeaseId, Op, Range, Request, Txn},
+    store::{CreateRevisionIs, Key, Keys, LeaseId, Op, Pick, Range, Request, Txn},
 };
 
 /// A lease for the raw keys.
@@ -34,7 +34,7 @@ pub fn delete(key: &Key) -> Request {
 /// The same two calls with what safety asks for: a look at the queue in the first, the token as a condition of the second.
 pub async fn guarded_pair(client: &Client, key: &Key, queue: &Keys, lease: LeaseId) -> Result<()> {
     let Request::Txn(mut enqueue) = put(key, lease) else { return Ok(()) };
-    let look = |keys, limit| Op::Range(Range { keys, limit, keys_only: true });
+    let look = |keys, limit| Op::Range(Range { keys, limit, keys_only: true, pick: Pick::All });
     enqueue.then.push(look(queue.clone(), 8));
     enqueue.otherwise = vec![look(Keys::one(key.clone()), 0), look(queue.clone(), 8)];
     let revision = client.raw_call(Request::Txn(enqueue)).await?.revision;

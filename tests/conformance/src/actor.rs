@@ -92,15 +92,19 @@ impl Mailbox {
 
 /// Which events are meant: of a kind, about a hold or a client.
 pub struct Wanted<'a> {
-    /// `lost` or `state`.
+    /// `lost`, `state` or `leader`.
     pub kind: &'a str,
-    /// What it is about: the name of the hold or of the client.
+    /// What it is about: the name of the hold, of the client, or of what observes.
     pub name: &'a str,
 }
 
 impl Wanted<'_> {
     fn is(&self, event: &Message) -> bool {
-        let about = if self.kind == "lost" { "hold" } else { "client" };
+        let about = match self.kind {
+            "lost" => "hold",
+            "leader" => "watch",
+            _ => "client",
+        };
         check::text(event, "event") == self.kind && check::text(event, about) == self.name
     }
 }

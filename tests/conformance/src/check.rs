@@ -59,11 +59,55 @@ impl fmt::Display for End {
     }
 }
 
+/// What an acquire wants of a name.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Claim {
+    /// All of it.
+    Exclusive,
+    /// A share of it.
+    Shared,
+    /// So many permits of so many.
+    Permits(i64, i64),
+}
+
+impl Claim {
+    fn of(fields: &Message) -> Self {
+        match text(fields, "kind") {
+            "shared" => Self::Shared,
+            "semaphore" => {
+                let permits = fields.get("permits").and_then(Value::as_i64).unwrap_or(1);
+                Self::Permits(permits, number(fields, "limit"))
+            }
+            _ => Self::Exclusive,
+        }
+    }
+
+    /// Whether no two such claims can be held at the same time, whoever else holds.
+    fn excludes(self, other: Self) -> bool {
+        match (self, other) {
+            (Self::Shared, Self::Shared) => false,
+            (Self::Permits(permits, limit), Self::Permits(others, of)) => limit != of || permits + others > limit,
+            _ => true,
+        }
+    }
+}
+
+/// The names that an acquire asks for, without namespace, and what it wants of each.
+pub fn wants(request: &Message) -> Vec<(String, Claim)> {
+    let of = |fields: &Message| (name_of(fields).to_owned(), Claim::of(fields));
+    match request.get("locks").and_then(Value::as_array) {
+        Some(locks) => locks.iter().filter_map(Value::as_object).map(of).collect(),
+        None => vec![of(request)],
+    }
+}
+
 /// The time from an acquire to the moment after which its owner may no longer rely on it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Hold {
     /// The lock's full name, namespace included.
     pub name: String,
+    /// What it claims of it.
+    pub claim: Claim,
     /// Who held it.
     pub actor: String,
     /// The runner's name for the hold.
@@ -106,6 +150,7 @@ pub fn check(entries: &[Entry]) -> Vec<String> {
     for hold in &holds {
         names.entry(&hold.name).or_default().push(hold);
     }
+    findings.extend(observers(entries));
     for (name, mut holds) in names {
         holds.sort_by_key(|hold| hold.from);
         findings.extend(exclusion(name, &holds));
@@ -116,11 +161,11 @@ pub fn check(entries: &[Entry]) -> Vec<String> {
 
 fn exclusion(name: &str, holds: &[&Hold]) -> Vec<String> {
     let mut findings = Vec::new();
-    let mut longest: Option<&Hold> = None;
+    let mut before: Vec<&Hold> = Vec::new();
     for hold in holds {
-        if let Some(earlier) = longest
-            && earlier.until > hold.from
-        {
+        before.retain(|earlier| earlier.until > hold.from);
+        let excluded = before.iter().filter(|earlier| hold.claim.excludes(earlier.claim));
+        if let Some(earlier) = excluded.max_by_key(|earlier| earlier.until) {
             findings.push(format!(
                 "exclusion: {}'s {} got {name:?} (token {}) {:.3} ms before {}'s {} (token {}) ended ({})",
                 hold.actor,
@@ -133,29 +178,66 @@ fn exclusion(name: &str, holds: &[&Hold]) -> Vec<String> {
                 earlier.end,
             ));
         }
-        if longest.is_none_or(|earlier| hold.until > earlier.until) {
-            longest = Some(hold);
+        before.push(hold);
+        let taken = before.iter().map(|hold| if let Claim::Permits(permits, _) = hold.claim { permits } else { 0 });
+        if let Claim::Permits(_, limit) = hold.claim
+            && taken.sum::<i64>() > limit
+        {
+            let who =
+                before.iter().map(|hold| format!("{}'s {}", hold.actor, hold.hold)).collect::<Vec<_>>().join(", ");
+            findings.push(format!("exclusion: more than {limit} permits of {name:?} were taken at a time, by {who}"));
         }
     }
     findings
 }
 
+/// Tokens grow from each hold to the next that it excludes.
 fn order(name: &str, holds: &[&Hold]) -> Vec<String> {
-    let out_of_order = |pair: &&[&Hold]| pair[0].token >= pair[1].token;
-    let describe = |pair: &[&Hold]| {
-        format!(
-            "order: {name:?} went from {}'s {} (token {}.{}) to {}'s {} (token {}.{}); tokens must grow",
-            pair[0].actor,
-            pair[0].hold,
-            pair[0].token.0,
-            pair[0].token.1,
-            pair[1].actor,
-            pair[1].hold,
-            pair[1].token.0,
-            pair[1].token.1
-        )
-    };
-    holds.windows(2).filter(out_of_order).map(describe).collect()
+    let mut findings = Vec::new();
+    let mut last: BTreeMap<Claim, &Hold> = BTreeMap::new();
+    for hold in holds {
+        let before = last.values().filter(|before| hold.claim.excludes(before.claim)).max_by_key(|before| before.from);
+        if let Some(before) = before.filter(|before| before.token >= hold.token) {
+            findings.push(format!(
+                "order: {name:?} went from {}'s {} (token {}.{}) to {}'s {} (token {}.{}); tokens must grow",
+                before.actor,
+                before.hold,
+                before.token.0,
+                before.token.1,
+                hold.actor,
+                hold.hold,
+                hold.token.0,
+                hold.token.1
+            ));
+        }
+        last.insert(hold.claim, hold);
+    }
+    findings
+}
+
+/// No observer of an election goes back: the leaders that it tells of come in the order of their tokens.
+fn observers(entries: &[Entry]) -> Vec<String> {
+    let mut last: HashMap<(&str, &str), i64> = HashMap::new();
+    let mut findings = Vec::new();
+    for entry in entries {
+        match &entry.what {
+            What::Request(request) if text(request, "op") == "observe" => {
+                last.remove(&(entry.who.as_str(), text(request, "watch")));
+            }
+            What::Event(event) if text(event, "event") == "leader" => {
+                let (watch, token) = (text(event, "watch"), number(event, "token"));
+                let before = last.entry((&entry.who, watch)).or_default();
+                // 0 where nobody leads.
+                if token > 0 && token < *before {
+                    let told = format!("told of the leader with token {token} after the one with {before}");
+                    findings.push(format!("order: {}'s observer {watch} {told}", entry.who));
+                }
+                *before = token.max(*before);
+            }
+            _ => {}
+        }
+    }
+    findings
 }
 
 /// The holds of a history, in the order of their acquires' replies.
@@ -195,10 +277,9 @@ impl Book {
                 }
             }
             What::Event(event) => {
-                if text(event, "event") == "lost"
-                    && let Some(hold) = self.last(who, text(event, "hold"))
-                {
-                    hold.end(number(event, "mono_ns") as u64, End::Told);
+                if text(event, "event") == "lost" {
+                    let at = number(event, "mono_ns") as u64;
+                    self.last(who, text(event, "hold")).for_each(|hold| hold.end(at, End::Told));
                 }
             }
             What::Fault(fault) => self.fault(who, entry.at, *fault),
@@ -223,9 +304,7 @@ impl Book {
                 self.namespaces.insert(client, text(request, "namespace").to_owned());
             }
             "release" => {
-                if let Some(hold) = self.last(who, text(request, "hold")) {
-                    hold.end(at, End::Release);
-                }
+                self.last(who, text(request, "hold")).for_each(|hold| hold.end(at, End::Release));
             }
             "close" => {
                 let client = text(request, "client");
@@ -234,7 +313,7 @@ impl Book {
                 }
             }
             "force_release" => {
-                let name = self.name(who, request);
+                let name = self.name(who, request, text(request, "lock"));
                 let token = number(request, "token");
                 for hold in self.holds.iter_mut().filter(|hold| hold.name == name && hold.token.0 == token) {
                     hold.end(at, End::ForcedRelease);
@@ -250,50 +329,54 @@ impl Book {
         let at = number(reply, "mono_ns") as u64;
         let deadline = at + number(reply, "remaining_ms").max(0) as u64 * 1_000_000;
         match text(request, "op") {
-            "acquire" if ok => {
-                let mut hold = Hold {
-                    name: self.name(who, request),
-                    actor: who.to_owned(),
-                    hold: text(request, "hold").to_owned(),
-                    client: text(request, "client").to_owned(),
-                    key: text(reply, "key").to_owned(),
-                    lease: text(reply, "lease").to_owned(),
-                    token: (number(reply, "token"), number(reply, "sequence")),
-                    from: at,
-                    until: u64::MAX,
-                    end: End::Never,
-                    deadline,
-                    renewed: request.get("renew") != Some(&Value::Bool(false)),
-                };
-                if self.faulted.contains_key(who) {
-                    hold.end(deadline, End::Deadline);
+            op if ok && acquires(op) => {
+                let keys = reply.get("keys").and_then(Value::as_array).cloned().unwrap_or_default();
+                for (n, (lock, claim)) in wants(request).into_iter().enumerate() {
+                    let key = keys.get(n).and_then(Value::as_str).unwrap_or_else(|| text(reply, "key"));
+                    let mut hold = Hold {
+                        name: self.name(who, request, &lock),
+                        claim,
+                        actor: who.to_owned(),
+                        hold: text(request, "hold").to_owned(),
+                        client: text(request, "client").to_owned(),
+                        key: key.to_owned(),
+                        lease: text(reply, "lease").to_owned(),
+                        token: (number(reply, "token"), number(reply, "sequence")),
+                        from: at,
+                        until: u64::MAX,
+                        end: End::Never,
+                        deadline,
+                        renewed: request.get("renew") != Some(&Value::Bool(false)),
+                    };
+                    if self.faulted.contains_key(who) {
+                        hold.end(deadline, End::Deadline);
+                    }
+                    self.holds.push(hold);
                 }
-                self.holds.push(hold);
             }
             "check" if ok => {
                 let held = reply.get("held") == Some(&Value::Bool(true));
                 let faulted = self.faulted.contains_key(who);
-                let Some(hold) = self.last(who, text(request, "hold")) else { return };
-                if !held {
-                    hold.end(at, End::Told);
-                    return;
-                }
-                // Whoever is told that it holds may rely on it until the deadline that came with the answer, also after a
-                // fault: that is how a process that believes too long is found.
-                hold.deadline = hold.deadline.max(deadline);
-                if hold.end == End::Deadline {
-                    hold.until = hold.deadline;
-                    if !faulted {
-                        (hold.until, hold.end) = (u64::MAX, End::Never);
+                for hold in self.last(who, text(request, "hold")) {
+                    if !held {
+                        hold.end(at, End::Told);
+                        continue;
+                    }
+                    // Whoever is told that it holds may rely on it until the deadline that came with the answer, also after a
+                    // fault: that is how a process that believes too long is found.
+                    hold.deadline = hold.deadline.max(deadline);
+                    if hold.end == End::Deadline {
+                        hold.until = hold.deadline;
+                        if !faulted {
+                            (hold.until, hold.end) = (u64::MAX, End::Never);
+                        }
                     }
                 }
             }
             "extend" if ok => {
                 // The reply names no deadline: what was asked for, counted from the request, is the least it can be.
                 let ttl = number(request, "ttl_ms").max(0) as u64 * 1_000_000;
-                if let Some(hold) = self.last(who, text(request, "hold")) {
-                    hold.deadline = hold.deadline.max(sent + ttl);
-                }
+                self.last(who, text(request, "hold")).for_each(|hold| hold.deadline = hold.deadline.max(sent + ttl));
             }
             _ => {}
         }
@@ -314,16 +397,28 @@ impl Book {
         }
     }
 
-    /// The latest hold of that name: names may be used again.
-    fn last(&mut self, who: &str, hold: &str) -> Option<&mut Hold> {
-        self.holds.iter_mut().rev().find(|known| known.actor == who && known.hold == hold)
+    /// The latest hold of that name, once for each of its locks: names may be used again.
+    fn last<'a>(&'a mut self, who: &'a str, hold: &'a str) -> impl Iterator<Item = &'a mut Hold> {
+        let is_it = move |known: &Hold| known.actor == who && known.hold == hold;
+        let from = self.holds.iter().rev().find(|known| is_it(known)).map(|known| known.from);
+        self.holds.iter_mut().filter(move |known| is_it(known) && Some(known.from) == from)
     }
 
-    fn name(&self, who: &str, request: &Message) -> String {
+    fn name(&self, who: &str, request: &Message, lock: &str) -> String {
         let client = (who.to_owned(), text(request, "client").to_owned());
         let namespace = self.namespaces.get(&client).map_or("", String::as_str);
-        format!("{namespace}{}", text(request, "lock"))
+        format!("{namespace}{lock}")
     }
+}
+
+/// Whether a request with this operation brings a hold.
+pub fn acquires(op: &str) -> bool {
+    matches!(op, "acquire" | "campaign")
+}
+
+/// The lock or the election that a request is about, without the namespace.
+pub fn name_of(request: &Message) -> &str {
+    if text(request, "election").is_empty() { text(request, "lock") } else { text(request, "election") }
 }
 
 /// The id of a request or reply, in a form that can be compared.

@@ -246,3 +246,74 @@ fn replies_that_do_not_keep_to_the_protocol_are_found() {
     Script::default().entry(1, "a", unasked).breaks("protocol");
     Script::default().entry(1, "a", What::Line("hello".to_owned())).breaks("protocol");
 }
+
+#[test]
+fn an_observer_never_goes_back_to_a_leader_before() {
+    let observed = |tokens: &[Option<i64>]| {
+        let mut script = Script::default();
+        let observe = json!({"op": "observe", "client": "c", "election": "/e", "watch": "w"});
+        script.call(0, "a", observe, json!({"ok": true}));
+        for (n, token) in tokens.iter().enumerate() {
+            let event = json!({"event": "leader", "watch": "w", "value": token.map(|_| "v"), "token": token, "mono_ns": (n as u64 + 10) * MS});
+            script.entry(n as u64 + 10, "a", What::Event(object(event)));
+        }
+        script.findings()
+    };
+    assert_eq!(observed(&[None, Some(3), Some(3), None, Some(7)]), Vec::<String>::new());
+    assert_eq!(observed(&[Some(3), Some(2)]).len(), 1);
+    assert_eq!(observed(&[Some(3), None, Some(2)]).len(), 1);
+}
+
+#[test]
+fn leaders_of_one_election_never_overlap() {
+    let campaign = json!({"op": "campaign", "client": "c", "election": "/e", "hold": "h", "value": "v"});
+    let elected = |who: &str, token: i64| json!({"ok": true, "key": format!("/e/{who}-1"), "token": token, "sequence": 0, "lease": who, "remaining_ms": 1000});
+    let mut script = Script::default();
+    script.call(0, "a", campaign.clone(), elected("a", 3)).call(5, "b", campaign, elected("b", 4));
+    let findings = script.findings();
+    assert!(findings.len() == 1 && findings[0].starts_with("exclusion"), "{findings:?}");
+}
+
+impl Script {
+    fn acquire_as(&mut self, at: u64, who: &str, hold: &str, token: i64, kind: Value) -> &mut Self {
+        let mut request = object(json!({"op": "acquire", "client": "c", "lock": "/l", "hold": hold}));
+        request.extend(object(kind));
+        let wants = wants(&request);
+        let keys: Vec<String> = wants.iter().map(|(lock, _)| format!("{lock}/{who}{hold}")).collect();
+        let mut reply =
+            json!({"ok": true, "key": keys[0], "token": token, "sequence": 0, "lease": who, "remaining_ms": 1000});
+        if request.contains_key("locks") {
+            reply["keys"] = json!(keys);
+        }
+        self.call(at, who, Value::Object(request), reply)
+    }
+}
+
+#[test]
+fn readers_overlap_among_themselves_and_with_nobody_else() {
+    let shared = || json!({"kind": "shared"});
+    let mut script = Script::default();
+    script.acquire_as(0, "a", "h", 6, shared()).acquire_as(10, "b", "h", 5, shared()).is_clean();
+    script.acquire(20, "a", "x", 7).breaks("exclusion");
+    let mut script = Script::default();
+    script.acquire_as(0, "a", "h", 6, shared()).release(5, "a", "h").acquire(10, "b", "h", 5).breaks("order");
+}
+
+#[test]
+fn permits_overlap_up_to_their_limit() {
+    let permits = |permits| json!({"kind": "semaphore", "permits": permits, "limit": 3});
+    let mut script = Script::default();
+    let one = json!({"kind": "semaphore", "limit": 3});
+    script.acquire_as(0, "a", "h", 5, permits(1)).acquire_as(10, "b", "h", 6, one.clone()).is_clean();
+    script.acquire_as(20, "a", "x", 7, one.clone()).is_clean();
+    script.acquire_as(30, "b", "x", 8, one).breaks("exclusion");
+}
+
+#[test]
+fn every_name_of_several_is_held_until_all_are_released() {
+    let both = || json!({"lock": null, "locks": [{"lock": "/k"}, {"lock": "/l"}]});
+    let mut script = Script::default();
+    script.acquire_as(0, "a", "h", 5, both()).acquire(10, "b", "h", 6).breaks("exclusion");
+    let mut script = Script::default();
+    script.acquire_as(0, "a", "h", 5, both()).release(5, "a", "h").acquire(10, "b", "h", 6).is_clean();
+}

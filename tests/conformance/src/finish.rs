@@ -243,8 +243,8 @@ impl Remains {
         remains.clients.retain(|(who, _)| !killed.contains(who));
         for ((who, id), request) in open.into_iter().filter(|((who, _), _)| !killed.contains(who)) {
             let op = check::text(&request, "op");
-            if op == "acquire" {
-                let (hold, lock) = (check::text(&request, "hold"), check::text(&request, "lock"));
+            if check::acquires(op) {
+                let (hold, lock) = (check::text(&request, "hold"), check::name_of(&request));
                 remains.waiting.push((who, id.to_string(), hold.to_owned(), lock.to_owned()));
             } else {
                 remains.open_requests.push((who, id.to_string(), op.to_owned()));
@@ -261,9 +261,8 @@ impl Remains {
                 namespaces.insert(client, check::text(request, "namespace").to_owned());
                 self.ttl = self.ttl.max(ttl.unwrap_or(DEFAULT_TTL));
             }
-            "acquire" => {
-                let lock = check::text(request, "lock");
-                if !lock.is_empty() {
+            op if check::acquires(op) => {
+                for (lock, _) in check::wants(request).into_iter().filter(|(lock, _)| !lock.is_empty()) {
                     let namespace = namespaces.get(&client).map_or("", String::as_str);
                     self.names.insert(format!("{namespace}{lock}"));
                 }
@@ -290,7 +289,7 @@ impl Remains {
             "open" => {
                 self.clients.insert((who.to_owned(), check::text(request, "client").to_owned()));
             }
-            "acquire" => {
+            op if check::acquires(op) => {
                 let hold = (who.to_owned(), check::text(request, "hold").to_owned());
                 self.held.insert(hold, check::text(request, "client").to_owned());
                 let granted = u64::try_from(check::number(reply, "remaining_ms")).unwrap_or_default();

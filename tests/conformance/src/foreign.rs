@@ -1,6 +1,6 @@
 //! Lock clients that are not ours but share the queue: they speak the protocol like a driver, as far as they can.
 //!
-//! They know `open` (which does nothing), `acquire` (which waits for ever) and `release`.
+//! They know `open` (which does nothing), `acquire` and, where they have elections, `campaign` (which wait for ever), and `release`.
 
 use std::{collections::HashMap, process::Stdio, sync::Arc, time::Duration};
 
@@ -33,22 +33,22 @@ pub fn route1(name: &str, stage: &Stage, history: History) -> Actor {
     let own = format!("node-{name}");
     let etcd = stage.etcd.clone();
     Actor::task(name, "route1", history, |requests, mailbox| {
-        serve(requests, mailbox, move |lock, turn| route1_lock(etcd.clone(), lock, own.clone(), turn))
+        serve(requests, mailbox, move |asked, turn| route1_lock(etcd.clone(), asked, own.clone(), turn))
     })
 }
 
-/// A client of etcd's Lock service: the server waits, for everybody who was there before.
+/// A client of etcd's services for locks and elections: the server waits, for everybody who was there before.
 pub fn service(name: &str, stage: &Stage, history: History) -> Actor {
     let etcd = stage.etcd.clone();
     Actor::task(name, "service", history, |requests, mailbox| {
-        serve(requests, mailbox, move |lock, turn| service_lock(etcd.clone(), lock, turn))
+        serve(requests, mailbox, move |asked, turn| service_lock(etcd.clone(), asked, turn))
     })
 }
 
-/// `etcdctl lock`.
+/// `etcdctl lock` and `etcdctl elect`.
 pub fn etcdctl(name: &str, stage: Arc<Stage>, history: History) -> Actor {
     Actor::task(name, "etcdctl", history, |requests, mailbox| {
-        serve(requests, mailbox, move |lock, turn| etcdctl_lock(Arc::clone(&stage), lock, turn))
+        serve(requests, mailbox, move |asked, turn| etcdctl_lock(Arc::clone(&stage), asked, turn))
     })
 }
 
@@ -58,10 +58,17 @@ struct Turn {
     release: oneshot::Receiver<()>,
 }
 
+/// What a foreign client is asked for.
+struct Asked {
+    name: String,
+    /// With what it stands for election, if it is one.
+    value: Option<String>,
+}
+
 /// Answers requests; `lock` runs one acquire to its end: it tells when it holds, and returns once it has let go.
 async fn serve<F, T>(mut requests: mpsc::UnboundedReceiver<Vec<u8>>, mailbox: Mailbox, lock: F)
 where
-    F: Fn(String, Turn) -> T,
+    F: Fn(Asked, Turn) -> T,
     T: Future<Output = Result<()>> + Send + 'static,
 {
     // Aborted with this task, as a process takes all its threads along.
@@ -73,12 +80,14 @@ where
         let hold = check::text(&request, "hold").to_owned();
         match check::text(&request, "op") {
             "open" => answer(&mailbox, &id, Ok(json!({}))),
-            "acquire" => {
+            op if check::acquires(op) => {
                 let (acquired, told) = oneshot::channel();
                 let (release, released) = oneshot::channel();
                 let (done, gone) = oneshot::channel();
                 holds.insert(hold, (release, gone));
-                let turn = lock(check::text(&request, "lock").to_owned(), Turn { acquired, release: released });
+                let value = (op == "campaign").then(|| check::text(&request, "value").to_owned());
+                let asked = Asked { name: check::name_of(&request).to_owned(), value };
+                let turn = lock(asked, Turn { acquired, release: released });
                 let mailbox = mailbox.clone();
                 turns.spawn(async move {
                     let tell = async {
@@ -135,8 +144,11 @@ fn reply(mailbox: &Mailbox, id: &Value, fields: Value) {
     mailbox.deliver(message);
 }
 
-async fn route1_lock(etcd: Etcd, lock: String, own: String, turn: Turn) -> Result<()> {
-    let prefix = format!("{lock}/");
+async fn route1_lock(etcd: Etcd, asked: Asked, own: String, turn: Turn) -> Result<()> {
+    if asked.value.is_some() {
+        bail!("the copied lock knows no elections");
+    }
+    let prefix = format!("{}/", asked.name);
     let key = format!("{prefix}{own}");
     let put_and_wait = async |lease: String| {
         etcd.put(&key, &own, Some(&lease)).await?;
@@ -146,10 +158,15 @@ async fn route1_lock(etcd: Etcd, lock: String, own: String, turn: Turn) -> Resul
     under_lease(etcd.clone(), turn, put_and_wait).await
 }
 
-async fn service_lock(etcd: Etcd, lock: String, turn: Turn) -> Result<()> {
+async fn service_lock(etcd: Etcd, Asked { name, value }: Asked, turn: Turn) -> Result<()> {
     let wait = async |lease: String| {
-        let options = LockOptions::new().with_lease(i64::from_str_radix(&lease, 16)?);
-        let reply = etcd.client().lock(lock, Some(options)).await?;
+        let lease = i64::from_str_radix(&lease, 16)?;
+        if let Some(value) = value {
+            let reply = etcd.client().campaign(name, value, lease).await?;
+            let key = reply.leader().context("the service tells no leader")?.key();
+            return Ok(String::from_utf8_lossy(key).into_owned());
+        }
+        let reply = etcd.client().lock(name, Some(LockOptions::new().with_lease(lease))).await?;
         Ok(String::from_utf8_lossy(reply.key()).into_owned())
     };
     under_lease(etcd.clone(), turn, wait).await
@@ -199,9 +216,14 @@ async fn wait_for_turn(mut client: Client, prefix: &str, key: &str) -> Result<()
     Ok(())
 }
 
-async fn etcdctl_lock(stage: Arc<Stage>, lock: String, turn: Turn) -> Result<()> {
+async fn etcdctl_lock(stage: Arc<Stage>, Asked { name, value }: Asked, turn: Turn) -> Result<()> {
     let ttl = TTL.as_secs().to_string();
-    let mut command = tokio::process::Command::from(stage.etcdctl(&["lock", "--ttl", &ttl, &lock])?);
+    let arguments = match &value {
+        // Its lease is one of a minute, whatever is asked for.
+        Some(value) => vec!["elect", &name, value],
+        None => vec!["lock", "--ttl", &ttl, &name],
+    };
+    let mut command = tokio::process::Command::from(stage.etcdctl(&arguments)?);
     command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped()).kill_on_drop(true);
     // Nothing else would end it, should this process be killed.
     leasehold_etcd::tie(command.as_std_mut());
@@ -228,7 +250,7 @@ async fn etcdctl_lock(stage: Arc<Stage>, lock: String, turn: Turn) -> Result<()>
     stage.etcd.revoke(&lease).await
 }
 
-/// Ctrl-C: `etcdctl lock` gives the lock back before it ends.
+/// Ctrl-C: `etcdctl` gives back what it holds before it ends.
 fn interrupt(child: &Child) -> Result<()> {
     let pid = child.id().and_then(|pid| rustix::process::Pid::from_raw(i32::try_from(pid).ok()?));
     let pid = pid.context("etcdctl ended while it held the lock")?;

@@ -8,7 +8,7 @@ use serde_json::Value;
 
 use crate::{
     Message,
-    check::{id, text},
+    check::{acquires, id, text, wants},
     history::{Entry, What},
 };
 
@@ -129,6 +129,8 @@ impl<'a> Reader<'a> {
         let (kind, name) = match text(request, "op") {
             "on_lost" => ("lost", text(request, "hold")),
             "on_state" => ("state", text(request, "client")),
+            // After its end, too, what it told before may still be on its way.
+            "observe" => ("leader", text(request, "watch")),
             // What was released in time is never lost.
             "release" => {
                 self.subscriptions.remove(&(who, "lost", text(request, "hold")));
@@ -144,6 +146,7 @@ impl<'a> Reader<'a> {
         let (kind, name, news, known): (_, _, _, &[&str]) = match text(event, "event") {
             "lost" => ("lost", "hold", "reason", &REASONS),
             "state" => ("state", "client", "state", &STATES),
+            "leader" => return self.leader(at, who, event),
             _ => return Err("of no known kind"),
         };
         if stray(event, &["event", name, news]).is_some() {
@@ -164,16 +167,42 @@ impl<'a> Reader<'a> {
         }
     }
 
+    /// An observer told who leads.
+    fn leader(&mut self, at: u64, who: &'a str, event: &'a Message) -> Result<(), &'static str> {
+        if stray(event, &["event", "watch", "value", "token"]).is_some() {
+            return Err("with other fields than it has");
+        }
+        if !is_leader(event) {
+            return Err("without value and token, or null for both");
+        }
+        let asked = self.subscriptions.get_mut(&(who, "leader", text(event, "watch")));
+        let asked = asked.ok_or("that nobody asked for, or no longer, or before it was answered")?;
+        match event.get("mono_ns").and_then(Value::as_u64) {
+            Some(then) if then <= at && then >= asked.since => Ok(()),
+            _ => Err("without a mono_ns between its being asked for and its coming"),
+        }
+    }
+
     /// What is wrong with the fields of a success.
     fn misshapen(&self, who: &str, request: &Message, reply: &Message) -> Option<String> {
         let not = |field: &str| Some(format!("without a proper {field}: {}", Value::Object(reply.clone())));
         let whole = |field: &str, least: i64| reply.get(field).and_then(Value::as_i64).is_some_and(|it| it >= least);
         let fields: &[&str] = match text(request, "op") {
-            "acquire" => {
+            op if acquires(op) => {
                 let namespace = self.namespaces.get(&(who, text(request, "client"))).copied().unwrap_or_default();
                 let (key, lease) = (text(reply, "key"), text(reply, "lease"));
-                if !key.starts_with(&format!("{namespace}{}/", text(request, "lock"))) {
+                let wants = wants(request);
+                let is_below = |key: &str, lock: &str| key.starts_with(&format!("{namespace}{lock}/"));
+                if !wants.first().is_some_and(|(lock, _)| is_below(key, lock)) {
                     return not("key");
+                }
+                let is_several = request.get("locks").is_some_and(|locks| !locks.is_null());
+                let keys = reply.get("keys").and_then(Value::as_array).map(Vec::as_slice).unwrap_or_default();
+                let are_theirs = || {
+                    keys.iter().zip(&wants).all(|(key, (lock, _))| key.as_str().is_some_and(|key| is_below(key, lock)))
+                };
+                if is_several && !(keys.len() == wants.len() && are_theirs()) {
+                    return not("keys");
                 }
                 if lease.is_empty() || !lease.bytes().all(|byte| matches!(byte, b'0'..=b'9' | b'a'..=b'f')) {
                     return not("lease");
@@ -184,7 +213,8 @@ impl<'a> Reader<'a> {
                 {
                     return not(field);
                 }
-                &["key", "token", "sequence", "lease", "remaining_ms"]
+                let fields = &["key", "token", "sequence", "lease", "remaining_ms", "keys"];
+                if is_several { fields } else { &fields[..fields.len() - 1] }
             }
             "check" => {
                 let held = reply.get("held").and_then(Value::as_bool);
@@ -212,6 +242,12 @@ impl<'a> Reader<'a> {
                 }
                 &["contenders"]
             }
+            "leader" => {
+                if !is_leader(reply) {
+                    return not("leader");
+                }
+                &["value", "token"]
+            }
             "version" => {
                 if let Some(field) = ["language", "version"].into_iter().find(|field| text(reply, field).is_empty()) {
                     return not(field);
@@ -221,6 +257,15 @@ impl<'a> Reader<'a> {
             _ => &[],
         };
         stray(reply, fields)
+    }
+}
+
+/// A value and a token, or null for both.
+fn is_leader(message: &Message) -> bool {
+    match (message.get("value"), message.get("token")) {
+        (Some(Value::Null), Some(Value::Null)) => true,
+        (Some(Value::String(_)), Some(token)) => token.as_i64().is_some_and(|token| token > 0),
+        _ => false,
     }
 }
 

@@ -133,3 +133,35 @@ fn events_are_asked_for_and_say_what_happened() {
     let released = [json!({"id": 3, "op": "release", "hold": "h"}), json!({"id": 3, "ok": true})];
     assert_eq!(findings(&[&[on_lost, lost_asked], &released[..], &[lost]].concat()).len(), 1);
 }
+
+#[test]
+fn observers_tell_leaders_with_all_that_is_said_of_them() {
+    let leader = json!({"id": 1, "op": "leader", "client": "c", "election": "/e"});
+    let answer = json!({"id": 1, "ok": true, "value": "", "token": 3});
+    let changes = [
+        json!({"value": null}),
+        json!({"token": null}),
+        json!({"token": 0}),
+        json!({"value": "left out"}),
+        json!({"key": "/e/5f-1"}),
+    ];
+    only_the_first_is_right(&leader, &answer, &changes);
+    only_the_first_is_right(&leader, &with(&answer, json!({"value": null, "token": null})), &[]);
+    let campaign = json!({"id": 1, "op": "campaign", "client": "c", "election": "/e", "hold": "h", "value": "v"});
+    let elected =
+        json!({"id": 1, "ok": true, "key": "/n/e/5f-1", "token": 3, "sequence": 0, "lease": "5f", "remaining_ms": 9});
+    only_the_first_is_right(&campaign, &elected, &[json!({"key": "/n/l/5f-1"}), json!({"value": "v"})]);
+
+    let observe = [
+        json!({"id": 1, "op": "observe", "client": "c", "election": "/e", "watch": "w"}),
+        json!({"id": 1, "ok": true}),
+    ];
+    let seen = json!({"event": "leader", "watch": "w", "value": "v", "token": 3});
+    let after = |event: Value| findings(&[&observe[..], &[event.clone(), event]].concat()).len();
+    assert_eq!(after(seen.clone()), 0, "as often as there is something to tell");
+    assert_eq!(after(with(&seen, json!({"value": null, "token": null}))), 0);
+    for wrong in [json!({"value": null}), json!({"token": "3"}), json!({"watch": "other"}), json!({"reason": "x"})] {
+        assert_eq!(after(with(&seen, wrong.clone())), 2, "{wrong}");
+    }
+    assert_eq!(findings(&[observe[0].clone(), seen, observe[1].clone()]).len(), 1);
+}

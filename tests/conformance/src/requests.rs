@@ -16,7 +16,7 @@ use crate::{
 };
 
 /// Operations that send a request to an actor: those of the protocol, any other one, and a line word for word.
-pub const REQUESTS: [&str; 18] = [
+pub const REQUESTS: [&str; 23] = [
     "open",
     "acquire",
     "cancel",
@@ -30,6 +30,11 @@ pub const REQUESTS: [&str; 18] = [
     "queue",
     "extend",
     "force_release",
+    "campaign",
+    "proclaim",
+    "leader",
+    "observe",
+    "unobserve",
     "ping",
     "close",
     "version",
@@ -57,10 +62,15 @@ impl Play {
         }
         if op != "request" {
             request.insert("op".to_owned(), op.into());
-            if matches!(op, "open" | "acquire" | "queue" | "force_release" | "ping" | "close" | "on_state") {
+            let is_of_client = matches!(op, "open" | "queue" | "force_release" | "ping" | "close" | "on_state");
+            if is_of_client || check::acquires(op) || matches!(op, "leader" | "observe") {
                 request.entry("client").or_insert("c".into());
             }
-            let is_of_hold = matches!(op, "acquire" | "check" | "release" | "on_lost" | "extend");
+            if matches!(op, "observe" | "unobserve") {
+                request.entry("watch").or_insert("w".into());
+            }
+            let is_of_hold =
+                check::acquires(op) || matches!(op, "check" | "release" | "on_lost" | "extend" | "proclaim");
             if is_of_hold || op.starts_with("guarded_") {
                 request.entry("hold").or_insert("h".into());
             }
@@ -75,23 +85,31 @@ impl Play {
         }
         // A field that the scenario sets to null is not sent: it takes a default away.
         request.retain(|_, value| !value.is_null());
-        if op == "acquire" {
+        if check::acquires(op) {
             actor.forget(&Wanted { kind: "lost", name: check::text(&request, "hold") });
+        }
+        if op == "observe" {
+            actor.forget(&Wanted { kind: "leader", name: check::text(&request, "watch") });
         }
         let at = mono_ns();
         let id = actor.send(request);
         Ok(Sent { actor, id, at })
     }
 
-    /// Whether the actor has said that it will tell: of the loss of what it acquired last under this name, or of its states.
+    /// Whether the actor has said that it will tell: of the loss of what it acquired last under this name, of its states, or of who
+    /// leads.
     pub fn is_subscribed(&self, who: &str, op: &str, name: &str) -> bool {
-        let about = if op == "on_lost" { "hold" } else { "client" };
+        let about = match op {
+            "on_lost" => "hold",
+            "observe" => "watch",
+            _ => "client",
+        };
         let mut asked = None;
         for entry in self.history.entries().iter().filter(|entry| entry.who == who) {
             match &entry.what {
                 What::Request(request) if check::text(request, about) == name => match check::text(request, "op") {
                     it if it == op => asked = asked.or(Some((check::id(request), false))),
-                    "acquire" if op == "on_lost" => asked = None,
+                    other if op == "on_lost" && check::acquires(other) => asked = None,
                     _ => {}
                 },
                 What::Reply(reply) if reply.get("ok") == Some(&Value::Bool(true)) => {

@@ -24,13 +24,15 @@ use crate::{
 };
 
 /// What the runner does itself: wait for what comes back, look into etcd and change it, disturb, and steer the steps.
-const DEEDS: [&str; 26] = [
+const DEEDS: [&str; 28] = [
     "await",
     "pending",
     "lost",
     "not_lost",
     "state",
     "no_state",
+    "observed",
+    "not_observed",
     "put",
     "get",
     "delete",
@@ -236,6 +238,7 @@ impl Play {
     async fn act(&mut self, op: &str, args: Value, expected: &Expected) -> Result<Message> {
         let hold = || args.get("hold").and_then(Value::as_str).unwrap_or("h");
         let client = || args.get("client").and_then(Value::as_str).unwrap_or("c");
+        let watch = || args.get("watch").and_then(Value::as_str).unwrap_or("w");
         let limit = expected.within.unwrap_or(REPLY);
         match op {
             "await" => {
@@ -261,10 +264,11 @@ impl Play {
                     Err(error) => Err(error),
                 }
             }
-            "lost" | "not_lost" | "state" | "no_state" => {
+            "lost" | "not_lost" | "state" | "no_state" | "observed" | "not_observed" => {
                 let actor = self.actor(args.get("actor"))?;
                 let (wanted, asked) = match op {
                     "lost" | "not_lost" => (Wanted { kind: "lost", name: hold() }, "on_lost"),
+                    "observed" | "not_observed" => (Wanted { kind: "leader", name: watch() }, "observe"),
                     _ => (Wanted { kind: "state", name: client() }, "on_state"),
                 };
                 ensure!(
@@ -272,15 +276,24 @@ impl Play {
                     "nobody asked {} for {wanted}",
                     actor.name
                 );
-                if matches!(op, "not_lost" | "no_state") {
+                if matches!(op, "not_lost" | "no_state" | "not_observed") {
                     actor.no_event(&wanted, millis(&args, "for_ms")?.unwrap_or(QUIET)).await?;
                     return Ok(done(json!({})));
                 }
+                let until = Instant::now() + limit;
                 let mut event = actor.event(&wanted, limit).await?;
+                event.insert("ok".to_owned(), true.into());
+                // Where several changes may be told as one, only what comes in the end is sure.
+                while args.get("skip") == Some(&Value::Bool(true))
+                    && let Err(differs) = expected.check(&event)
+                {
+                    event =
+                        actor.event(&wanted, until.saturating_duration_since(Instant::now())).await.context(differs)?;
+                    event.insert("ok".to_owned(), true.into());
+                }
                 if op == "lost" {
                     actor.no_event(&wanted, Duration::ZERO).await.context("the loss was told twice")?;
                 }
-                event.insert("ok".to_owned(), true.into());
                 self.time(&mut event, None);
                 Ok(event)
             }

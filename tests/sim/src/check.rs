@@ -10,6 +10,9 @@ use std::{
 };
 
 use leasehold::{
+    Claim,
+    hub::Want,
+    queue::wire::claim_of,
     store::{Key, KeyValue},
     terms::{SessionId, Ticket},
 };
@@ -30,9 +33,34 @@ struct Held {
     owner: Owner,
     name: Arc<str>,
     key: Key,
+    claim: Claim,
     token: i64,
+    sequence: u64,
     session: Option<SessionId>,
     since: u64,
+}
+
+/// Whether no two such claims of one name can be held at the same time, whoever else holds.
+pub fn exclude_each_other(one: Claim, other: Claim) -> bool {
+    match (one, other) {
+        (Claim::Shared, Claim::Shared) => false,
+        (Claim::Permits { permits, limit }, Claim::Permits { permits: others, limit: of }) => {
+            limit != of || permits + others > limit
+        }
+        _ => true,
+    }
+}
+
+/// Whether such a claim of a name can be held beside these.
+pub fn goes_beside(claim: Claim, others: impl Iterator<Item = Claim>) -> bool {
+    let (mut taken, mut is_alone) = (0, true);
+    for other in others {
+        if let Claim::Permits { permits, .. } = other {
+            taken += permits;
+        }
+        is_alone &= !exclude_each_other(claim, other);
+    }
+    is_alone && !matches!(claim, Claim::Permits { permits, limit } if taken + permits > limit)
 }
 
 /// What was held when, and by whom.
@@ -40,7 +68,8 @@ struct Held {
 pub struct Judge {
     holds: Vec<Held>,
     deadlines: BTreeMap<(usize, SessionId), u64>,
-    tokens: BTreeMap<Arc<str>, i64>,
+    /// The highest token of an owner with each claim of each name, and the sequence of that owner.
+    tokens: BTreeMap<Arc<str>, BTreeMap<Claim, (i64, u64)>>,
     given_away: BTreeSet<(Key, i64)>,
 }
 
@@ -69,36 +98,38 @@ impl Judge {
         now: u64,
         client: usize,
         ticket: Ticket,
-        name: &Arc<str>,
-        hold: &leasehold::hub::Hold,
+        want: &Want,
+        (key, hold): (&Key, &leasehold::hub::Hold),
         queue: &[KeyValue],
         is_own: impl Fn(&Key) -> bool,
     ) -> Verdict {
-        let who = format!("client {client} {ticket:?} on {name} with token {}", hold.token);
+        let Want { name, claim } = want;
+        let who = format!("client {client} {ticket:?} on {name} with token {}, {claim}", hold.token);
         let deadline = self.deadlines.get(&(client, hold.session)).copied().unwrap_or_default();
         if deadline <= now {
             return Err(
                 Rule::HandedOverLate.broken(format!("{who} was handed a lock that ended at {deadline}, now {now}"))
             );
         }
-        let is_given_away = self.given_away.contains(&(hold.key.clone(), hold.token));
+        let is_given_away = self.given_away.contains(&(key.clone(), hold.token));
         if !is_given_away {
-            self.exclude(now, name, &who)?;
-            if !queue.iter().any(|kv| kv.key == hold.key && kv.create_revision == hold.token) {
-                return Err(Rule::KeyGone.broken(format!("{who} holds with a key that does not stand: {:?}", hold.key)));
+            self.exclude(now, want, &who)?;
+            if !queue.iter().any(|kv| kv.key == *key && kv.create_revision == hold.token) {
+                return Err(Rule::KeyGone.broken(format!("{who} holds with a key that does not stand: {key:?}")));
             }
-            let ahead = queue.iter().find(|kv| kv.create_revision < hold.token && !is_own(&kv.key));
-            if let Some(ahead) = ahead {
-                return Err(Rule::Overtaken
-                    .broken(format!("{who} overtook {:?} of revision {}", ahead.key, ahead.create_revision)));
+            let ahead: Vec<_> = queue.iter().filter(|kv| kv.create_revision < hold.token && !is_own(&kv.key)).collect();
+            if !goes_beside(*claim, ahead.iter().map(|kv| claim_of(&kv.key))) {
+                return Err(Rule::Overtaken.broken(format!("{who} overtook one of {ahead:?}")));
             }
-            self.grow(name, hold.token, &who)?;
+            self.grow(want, (hold.token, hold.sequence), &who)?;
         }
         self.holds.push(Held {
             owner: Owner::Ours(client, ticket),
             name: name.clone(),
-            key: hold.key.clone(),
+            claim: *claim,
+            key: key.clone(),
             token: hold.token,
+            sequence: hold.sequence,
             session: Some(hold.session),
             since: now,
         });
@@ -108,10 +139,20 @@ impl Judge {
     /// A foreign client found its key to be the first.
     pub fn on_foreign(&mut self, now: u64, owner: usize, name: &Arc<str>, key: Key, token: i64) -> Verdict {
         let who = format!("foreign client {owner} on {name} with token {token}");
-        self.exclude(now, name, &who)?;
-        self.grow(name, token, &who)?;
-        let owner = Owner::Foreign(owner);
-        self.holds.push(Held { owner, name: name.clone(), key, token, session: None, since: now });
+        let want = Want { name: name.clone(), claim: Claim::Exclusive };
+        self.exclude(now, &want, &who)?;
+        self.grow(&want, (token, 0), &who)?;
+        let Want { name, claim } = want;
+        self.holds.push(Held {
+            owner: Owner::Foreign(owner),
+            name,
+            claim,
+            key,
+            token,
+            sequence: 0,
+            session: None,
+            since: now,
+        });
         Ok(())
     }
 
@@ -143,7 +184,7 @@ impl Judge {
         self.tokens.clear();
         for held in &self.holds {
             if stands(&held.key, held.token) {
-                self.tokens.insert(held.name.clone(), held.token);
+                self.tokens.entry(held.name.clone()).or_default().insert(held.claim, (held.token, held.sequence));
             } else {
                 self.given_away.insert((held.key.clone(), held.token));
             }
@@ -172,27 +213,33 @@ impl Judge {
         }
     }
 
-    fn exclude(&self, now: u64, name: &Arc<str>, who: &str) -> Verdict {
-        let other = self.holds.iter().find(|held| {
-            held.name == *name && self.until(held) > now && !self.given_away.contains(&(held.key.clone(), held.token))
-        });
-        match other {
-            Some(held) => Err(Rule::TwoOwners.broken(format!(
-                "{who}, and {:?} with token {} until {}",
-                held.owner,
-                held.token,
-                self.until(held)
-            ))),
-            None => Ok(()),
+    fn exclude(&self, now: u64, want: &Want, who: &str) -> Verdict {
+        let is_held = |held: &&Held| {
+            held.name == want.name
+                && self.until(held) > now
+                && !self.given_away.contains(&(held.key.clone(), held.token))
+        };
+        let others: Vec<_> = self.holds.iter().filter(is_held).collect();
+        if goes_beside(want.claim, others.iter().map(|held| held.claim)) {
+            return Ok(());
         }
+        let others = others.iter().map(|held| {
+            format!("{:?} with token {}, {}, until {}", held.owner, held.token, held.claim, self.until(held))
+        });
+        Err(Rule::TwoOwners.broken(format!("{who}, and {}", others.collect::<Vec<_>>().join("; "))))
     }
 
-    fn grow(&mut self, name: &Arc<str>, token: i64, who: &str) -> Verdict {
-        let last = self.tokens.entry(name.clone()).or_default();
-        if token <= *last {
-            return Err(Rule::TokenNotGrown.broken(format!("{who}, after an owner with token {last}")));
+    /// Tokens grow along whatever excludes each other.
+    fn grow(&mut self, want: &Want, token: (i64, u64), who: &str) -> Verdict {
+        let tokens = self.tokens.entry(want.name.clone()).or_default();
+        let excluded = tokens.iter().filter(|(claim, _)| exclude_each_other(want.claim, **claim));
+        if let Some((claim, last)) = excluded.max_by_key(|(_, last)| **last)
+            && token <= *last
+        {
+            return Err(Rule::TokenNotGrown.broken(format!("{who}, after an owner with token {last:?}, {claim}")));
         }
-        *last = token;
+        let last = tokens.entry(want.claim).or_default();
+        *last = token.max(*last);
         Ok(())
     }
 }

@@ -4,12 +4,12 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use leasehold::{
     clock::Moment,
-    hub::{Hub, Input, RpcId, StreamId},
+    hub::{Hold, Hub, Input, RpcId, StreamId},
     store::{LeaseId, WatchId},
     terms::Ticket,
 };
 
-use crate::plan::ClientPlan;
+use crate::{loans::Loans, plan::ClientPlan};
 
 /// One direction each of a stream: messages do not overtake one another.
 #[derive(Clone, Copy, Debug)]
@@ -52,6 +52,8 @@ pub struct Task {
     pub is_answered: bool,
     /// Whether it won.
     pub has_won: bool,
+    /// What it won.
+    pub hold: Option<Hold>,
     /// Whether the hold was called void.
     pub is_void: bool,
     /// Whether the hold was called lost.
@@ -80,8 +82,14 @@ pub enum Step {
     Cancel,
     /// Ask for more time.
     Extend,
+    /// Proclaim something.
+    Proclaim,
     /// Release.
     Release,
+    /// Begin to observe.
+    Observe,
+    /// Observe no more.
+    Unobserve,
 }
 
 /// Something that reached the process while it stood still.
@@ -102,6 +110,8 @@ pub struct Client {
     pub plan: ClientPlan,
     /// The state machines.
     pub hub: Hub,
+    /// Places that linger.
+    pub loans: Loans,
     /// It has not crashed.
     pub is_alive: bool,
     /// It stands still until then.
@@ -140,6 +150,7 @@ impl Client {
         let tickets = (1..=plan.tasks.len()).map(|n| (Ticket(n as u64), Task::default()));
         Self {
             hub: Hub::new(plan.config.clone()),
+            loans: Loans::default(),
             is_alive: true,
             frozen_until: 0,
             was_frozen: false,

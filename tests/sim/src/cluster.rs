@@ -3,7 +3,7 @@
 use leasehold::{
     clock::Moment,
     store::{
-        Change, Key, KeyValue, Keys, LeaseId, Range, Request, WatchEvent, WatchId,
+        Change, Key, KeyValue, Keys, LeaseId, Pick, Range, Request, WatchEvent, WatchId,
         memory::{Kv, matching},
     },
 };
@@ -140,7 +140,7 @@ impl Cluster {
     pub fn contenders(&self, name: &str) -> Vec<KeyValue> {
         let prefix = Key::from(format!("{name}/"));
         let len = prefix.as_bytes().len();
-        let all = Range { keys: Keys::prefix(prefix), limit: 0, keys_only: false };
+        let all = Range { keys: Keys::prefix(prefix), limit: 0, keys_only: false, pick: Pick::All };
         let mut found: Vec<KeyValue> = self.kv.range(&all).kvs;
         found.retain(|kv| !kv.key.as_bytes()[len..].contains(&b'/'));
         found.sort_by_key(|kv| kv.create_revision);
@@ -150,7 +150,12 @@ impl Cluster {
     /// Every key that stands.
     pub fn everything(&self) -> Vec<KeyValue> {
         self.kv
-            .range(&Range { keys: Keys { key: Key::from([0]), end: Some(Key::from([0])) }, limit: 0, keys_only: false })
+            .range(&Range {
+                keys: Keys { key: Key::from([0]), end: Some(Key::from([0])) },
+                limit: 0,
+                keys_only: false,
+                pick: Pick::All,
+            })
             .kvs
     }
 }

@@ -7,11 +7,14 @@
 pub mod check;
 pub mod client;
 pub mod cluster;
+mod elections;
 pub mod foreign;
+pub mod loans;
 mod net;
 pub mod plan;
 pub mod rules;
 pub mod search;
+pub mod stays;
 mod watches;
 pub mod world;
 
@@ -48,6 +51,10 @@ pub struct Counts {
     pub failures: u64,
     /// Locks that a foreign client had.
     pub foreign: u64,
+    /// Proclamations that took effect.
+    pub proclamations: u64,
+    /// What observers were told.
+    pub sights: u64,
     /// Faults of the plan that struck.
     pub faults: u64,
     /// Nanoseconds of virtual time.
@@ -62,6 +69,8 @@ impl std::ops::AddAssign for Counts {
         self.losses += other.losses;
         self.failures += other.failures;
         self.foreign += other.foreign;
+        self.proclamations += other.proclamations;
+        self.sights += other.sights;
         self.faults += other.faults;
         self.virtual_time += other.virtual_time;
     }

@@ -73,7 +73,8 @@ fn main() -> ExitCode {
     }
     let elapsed = started.elapsed().as_secs_f64();
     println!(
-        "{played} seeds in {elapsed:.1} s, {:.0} a second; {} inputs, {} acquires, {} won, {} failed, {} lost, {} foreign holds, {} faults, \
+        "{played} seeds in {elapsed:.1} s, {:.0} a second; {} inputs, {} acquires, {} won, {} failed, {} lost, {} foreign holds, {} \
+         proclamations, {} sights of observers, {} faults, \
          {} h of virtual time; fingerprint {fingerprints:016x}",
         played as f64 / elapsed,
         counts.inputs,
@@ -82,6 +83,8 @@ fn main() -> ExitCode {
         counts.failures,
         counts.losses,
         counts.foreign,
+        counts.proclamations,
+        counts.sights,
         counts.faults,
         counts.virtual_time / SEC / 3600,
     );

@@ -98,7 +98,7 @@ impl World {
         }
     }
 
-    fn call(&mut self, client: usize, rpc: RpcId, request: store::Request, timeout: u64) {
+    pub(crate) fn call(&mut self, client: usize, rpc: RpcId, request: store::Request, timeout: u64) {
         let now = self.now;
         self.clients[client].leases.extend(granted_by(&request));
         let member = self.clients[client].prefers;
@@ -183,7 +183,11 @@ impl World {
         let Request { client, member, body } = request;
         match body {
             Up::Call { rpc, request, wants_reply } => {
+                let is_due = self.is_due(rpc);
                 let result = self.cluster.kv.call(Moment::from_nanos(now), &request);
+                if let Some(is_due) = is_due {
+                    self.judge_proclamation(rpc, is_due, &request, result.as_ref().ok());
+                }
                 self.log(|_| format!("etcd: {request:?} of client {client}, {rpc:?} -> {result:?}"));
                 self.after_write();
                 if !wants_reply || self.strikes(self.net.reply_lost) {
@@ -254,7 +258,9 @@ impl World {
                     if matches!(&result, Err(error) if error.kind == ErrorKind::Unavailable) {
                         self.prefer_another(client, member);
                     }
-                    self.reach(client, Pent::Input(Input::Reply(rpc, result)));
+                    if !self.is_of_guard(rpc) {
+                        self.reach(client, Pent::Input(Input::Reply(rpc, result)));
+                    }
                 }
             }
             Down::Renewed(stream, renewed) => {
@@ -283,6 +289,9 @@ impl World {
     pub(crate) fn time_out(&mut self, client: usize, rpc: RpcId) {
         let Some(member) = self.clients[client].calls.remove(&rpc) else { return };
         self.prefer_another(client, member);
+        if self.is_of_guard(rpc) {
+            return;
+        }
         let error = StoreError::ambiguous(ErrorKind::Timeout, "no answer in time");
         self.feed(client, Input::Reply(rpc, Err(error)));
     }

@@ -4,8 +4,9 @@ use std::{sync::Arc, time::Duration};
 
 use fastrand::Rng;
 use leasehold::{
-    hub::{Acquire, Config, LeaseIds},
-    terms::Mode,
+    Claim,
+    hub::{Acquire, Batching, Config, LeaseIds, Want},
+    terms::{LocalFirst, Mode, Sharing},
 };
 
 use crate::{MS, SEC};
@@ -42,6 +43,19 @@ pub struct ClientPlan {
     pub offset: u64,
     /// What its callers do.
     pub tasks: Vec<TaskPlan>,
+    /// Which elections it observes.
+    pub observers: Vec<ObserverPlan>,
+}
+
+/// An observer of an election.
+#[derive(Clone, Debug)]
+pub struct ObserverPlan {
+    /// Whose leaders it is told.
+    pub name: Arc<str>,
+    /// When it begins.
+    pub at: u64,
+    /// When it ends; `None` is with its client.
+    pub until: Option<u64>,
 }
 
 /// What one caller does.
@@ -55,8 +69,12 @@ pub struct TaskPlan {
     pub cancel_after: Option<u64>,
     /// How long it keeps the lock.
     pub hold: u64,
+    /// Whether a write under the lock may still take effect when it releases.
+    pub is_unsettled: bool,
     /// When, while holding, it asks for more time, and for how much.
     pub extend: Option<(u64, Duration)>,
+    /// When, after it won, it proclaims something. It may hold no more by then: what it proclaims must have no effect.
+    pub proclaims: Vec<u64>,
 }
 
 /// A client of other make, in the way of Go's `concurrency.Mutex`.
@@ -203,6 +221,15 @@ impl Plan {
             net = Net { delay: net.delay, ..Net::default() };
             faults = restores(&mut dice, length);
         }
+        let mut clients = clients;
+        several(&mut Rng::with_seed(seed ^ 0xa11_0000_5eed), &names, &mut clients);
+        claim(&mut Rng::with_seed(seed ^ 0xc1a1_0000_5eed), &names, &mut clients);
+        // Elections: with dice of their own, too.
+        let mut dice = Rng::with_seed(seed ^ 0xe1ec_7104);
+        if one_in(&mut dice, 3) {
+            elect(&mut dice, &mut clients, &names, length);
+        }
+        share(&mut Rng::with_seed(seed ^ 0x5a2e_0000_5eed), &mut clients);
         let heal_at = length + 20 * SEC;
         Self { rng, members, clients, foreign, faults, net, heal_at, names }
     }
@@ -233,16 +260,28 @@ impl Plan {
     }
 }
 
+/// Some clients gather more than usual, some less, some nothing.
+fn batching(seed: u64) -> Batching {
+    match seed % 4 {
+        0 => Batching::OFF,
+        1 => Batching { most: 3, ahead: 1 },
+        2 => Batching { ahead: 1, ..Batching::USUAL },
+        _ => Batching::USUAL,
+    }
+}
+
 fn client(rng: &mut Rng, names: &[Arc<str>], ttl: u64, length: u64, longest: u64) -> ClientPlan {
     let config = Config {
         namespace: String::new(),
         ttl: Duration::from_secs(ttl),
         call_timeout: Duration::from_millis(*rng.choice(&[500, 1_000, 2_000, 5_000]).unwrap_or(&2_000)),
         request_timeout: Duration::from_millis(*rng.choice(&[5_000, 10_000]).unwrap_or(&5_000)),
+        batching: Batching::OFF,
         window: *rng.choice(&[1, 3, 256]).unwrap_or(&256),
         seed: rng.u64(..),
         lease_ids: LeaseIds::Seeded,
     };
+    let config = Config { batching: batching(config.seed), ..config };
     let busy = rng.usize(1..=12);
     let tasks = (0..busy)
         .map(|_| {
@@ -250,22 +289,96 @@ fn client(rng: &mut Rng, names: &[Arc<str>], ttl: u64, length: u64, longest: u64
             TaskPlan {
                 at: if rng.bool() { rng.u64(0..length) } else { rng.u64(0..100 * MS) },
                 acquire: Acquire {
-                    name: rng.choice(names).cloned().unwrap_or_else(|| Arc::from("/a")),
+                    wants: vec![exclusive(rng.choice(names).cloned().unwrap_or_else(|| Arc::from("/a")))],
                     mode,
                     ttl: Duration::from_secs(if one_in(rng, 5) { 4 } else { ttl }),
                     renew: !one_in(rng, 6),
                     requeue: !one_in(rng, 4),
                     wait: one_in(rng, 4).then(|| Duration::from_nanos(span(rng, MS, 20 * SEC))),
+                    sharing: Sharing::default(),
                     value: Arc::from(*b"{}"),
                 },
                 cancel_after: one_in(rng, 5).then(|| span(rng, MS / 10, 10 * SEC)),
                 hold: if one_in(rng, 20) { span(rng, SEC, 8 * SEC) } else { span(rng, longest / 20, longest) },
+                is_unsettled: false,
                 extend: one_in(rng, 6).then(|| (span(rng, MS, 2 * SEC), Duration::from_millis(rng.u64(1..20_000)))),
+                proclaims: Vec::new(),
             }
         })
         .collect();
     // The margin covers 2 % of difference between our clock and the leader's.
-    ClientPlan { config, drift_ppm: rng.i64(-10_000..=10_000), offset: rng.u64(0..1_000 * SEC), tasks }
+    ClientPlan {
+        config,
+        drift_ppm: rng.i64(-10_000..=10_000),
+        offset: rng.u64(0..1_000 * SEC),
+        tasks,
+        observers: Vec::new(),
+    }
+}
+
+fn exclusive(name: Arc<str>) -> Want {
+    Want { name, claim: Claim::Exclusive }
+}
+
+/// In every third plan acquires take several names at once, in any order.
+fn several(rng: &mut Rng, names: &[Arc<str>], clients: &mut [ClientPlan]) {
+    if names.len() < 2 || !one_in(rng, 2) {
+        return;
+    }
+    for task in clients.iter_mut().flat_map(|client| &mut client.tasks) {
+        if rng.bool() {
+            let others = names.iter().filter(|name| **name != task.acquire.wants[0].name && rng.bool());
+            let others: Vec<_> = others.cloned().map(exclusive).collect();
+            task.acquire.wants.extend(others);
+            rng.shuffle(&mut task.acquire.wants);
+        }
+    }
+}
+
+/// In every third plan names are more than mutexes: read-write locks, semaphores, or a muddle of all.
+fn claim(rng: &mut Rng, names: &[Arc<str>], clients: &mut [ClientPlan]) {
+    if !one_in(rng, 3) {
+        return;
+    }
+    for name in names {
+        let kind = rng.u32(0..10);
+        let limit = rng.u32(1..=5);
+        let tasks = clients.iter_mut().flat_map(|client| &mut client.tasks);
+        for want in tasks.flat_map(|task| &mut task.acquire.wants).filter(|want| want.name == *name) {
+            let permits = Claim::Permits { permits: rng.u32(1..=limit), limit };
+            want.claim = match (kind, rng.u32(0..10)) {
+                (0..5, 0..7) | (9, 0..3) => Claim::Shared,
+                (5..9, 0..9) | (9, 3..6) => permits,
+                (9, 6..8) => Claim::Permits { permits: 1, limit: limit + 1 },
+                _ => Claim::Exclusive,
+            };
+        }
+    }
+}
+
+/// In every third plan some clients share places among their callers.
+fn share(rng: &mut Rng, clients: &mut [ClientPlan]) {
+    if !one_in(rng, 3) {
+        return;
+    }
+    for client in clients {
+        if rng.bool() {
+            continue;
+        }
+        let bound = LocalFirst {
+            turns: *rng.choice(&[1, 2, 4, 64]).unwrap_or(&64),
+            time: Duration::from_nanos(span(rng, MS, 2 * SEC)),
+        };
+        for task in client.tasks.iter_mut().filter(|task| {
+            matches!(task.acquire.wants[..], [Want { claim: Claim::Exclusive, .. }]) && task.proclaims.is_empty()
+        }) {
+            task.is_unsettled = one_in(rng, 12);
+            task.acquire.sharing = Sharing {
+                local_first: (!one_in(rng, 4)).then_some(bound),
+                linger: if rng.bool() { Duration::from_nanos(span(rng, MS, 8 * SEC)) } else { Duration::ZERO },
+            };
+        }
+    }
 }
 
 fn foreign(rng: &mut Rng, names: &[Arc<str>], length: u64) -> ForeignPlan {
@@ -275,6 +388,22 @@ fn foreign(rng: &mut Rng, names: &[Arc<str>], length: u64) -> ForeignPlan {
         hold: span(rng, MS, 2 * SEC),
         ttl: (!one_in(rng, 6)).then(|| rng.i64(2..=10)),
         dies: one_in(rng, 5),
+    }
+}
+
+/// Holders proclaim, also when they hold no more, and clients observe who leads.
+fn elect(rng: &mut Rng, clients: &mut [ClientPlan], names: &[Arc<str>], length: u64) {
+    for client in clients {
+        for task in &mut client.tasks {
+            let latest = task.hold + if one_in(rng, 3) { 5 * SEC } else { 0 };
+            task.proclaims = (0..rng.usize(0..4)).map(|_| rng.u64(0..=latest)).collect();
+        }
+        let observer = |rng: &mut Rng| ObserverPlan {
+            name: rng.choice(names).cloned().unwrap_or_else(|| Arc::from("/a")),
+            at: rng.u64(0..length),
+            until: one_in(rng, 4).then(|| rng.u64(0..length)),
+        };
+        client.observers = (0..rng.usize(0..3)).map(|_| observer(rng)).collect();
     }
 }
 

@@ -11,8 +11,12 @@ pub enum Rule {
     TwoOwners,
     /// Somebody holds although another contender stands ahead.
     Overtaken,
-    /// An owner's token is not larger than that of the owner before.
+    /// An owner's token, or the pair of token and sequence, is not larger than that of the owner before.
     TokenNotGrown,
+    /// A place is passed on, or kept, beyond its bound while others wait.
+    Overstayed,
+    /// A place is passed on although its last owner may still write under it.
+    LateWrite,
     /// Somebody holds by a key that does not stand.
     KeyGone,
     /// A lock is handed over after the deadline of its session.
@@ -41,6 +45,14 @@ pub enum Rule {
     Spinning,
     /// A key stands that nobody uses.
     KeyLeft,
+    /// A proclamation takes effect although its leader leads no more, or does not although it does.
+    StaleProclamation,
+    /// An observer is told what was not so, or goes back.
+    WrongSight,
+    /// An observer misses a change and is not told that it may.
+    UntoldGap,
+    /// An observer does not see in the end what is so.
+    BlindObserver,
     /// A lease stands that nobody uses.
     LeaseLeft,
     /// The code panics.

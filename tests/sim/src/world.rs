@@ -19,10 +19,12 @@ use crate::{
     check::Judge,
     client::{Client, Pent, Step},
     cluster::Cluster,
+    elections::{Elections, OBSERVERS},
     foreign::Foreign,
     net::{Parcel, Request},
     plan::{Net, Plan},
     rules::{Broken, Rule, Verdict},
+    stays::Stays,
 };
 
 /// Something that happens at its time.
@@ -106,6 +108,8 @@ pub struct World {
     /// Until when each link is cut.
     pub(crate) cuts: Vec<Vec<u64>>,
     judge: Judge,
+    pub(crate) elections: Elections,
+    stays: Stays,
     part: Part,
     /// When the last message arrives that was held up.
     pub(crate) last_late: u64,
@@ -135,6 +139,8 @@ impl World {
             clients,
             foreign,
             judge: Judge::default(),
+            elections: Elections::new(&plan.names),
+            stays: Stays::default(),
             part: Part::Play,
             last_late: 0,
             last_progress: 0,
@@ -153,6 +159,15 @@ impl World {
         for client in 0..self.clients.len() {
             for (n, task) in self.plan.clients[client].tasks.clone().iter().enumerate() {
                 self.at(task.at, Event::Step { client, ticket: Ticket(n as u64 + 1), step: Step::Start });
+            }
+        }
+        for client in 0..self.clients.len() {
+            for (n, observer) in self.plan.clients[client].observers.clone().into_iter().enumerate() {
+                let ticket = Ticket(OBSERVERS + n as u64);
+                self.at(observer.at, Event::Step { client, ticket, step: Step::Observe });
+                if let Some(until) = observer.until {
+                    self.at(until.max(observer.at + 1), Event::Step { client, ticket, step: Step::Unobserve });
+                }
             }
         }
         for n in 0..self.foreign.len() {
@@ -199,7 +214,7 @@ impl World {
         }
     }
 
-    fn break_rule(&mut self, verdict: Verdict) {
+    pub(crate) fn break_rule(&mut self, verdict: Verdict) {
         if let (Err(Broken { rule, how }), None) = (verdict, &self.violation) {
             self.violation = Some(rule.broken(format!("at {:.6} s: {how}", self.now as f64 / SEC as f64)));
         }

@@ -9,7 +9,7 @@ use leasehold::{
     LostReason,
     hub::{Action, Input, WINDOW},
     queue::wire,
-    store::{Key, Keys, Op, Range, Request, Txn, WatchReply},
+    store::{Key, Keys, Op, Pick, Range, Request, Txn, WatchReply},
     terms::{Mode, Ticket},
 };
 
@@ -56,6 +56,9 @@ fn a_crowd_of_one_client_comes_through_a_window_and_reads_little() {
     for ticket in 1..=count {
         stage.acquire(ticket, Mode::Wait, 15, true);
     }
+    // The last of the window may wait for company, but not for long.
+    stage.now = stage.now + Duration::from_millis(5);
+    stage.feed(Input::Wake);
     assert_eq!(stage.calls.len(), WINDOW);
     let (mut looked, mut most) = (0, 0);
     while let Some((rpc, request)) = stage.calls.pop_front() {
@@ -166,7 +169,7 @@ fn a_hold_that_is_not_watched_is_lost_by_a_sweep() {
         stage.pass_on();
     }
     assert_eq!(watched(&stage).len(), 1_000, "no more holds are watched");
-    let all = Range { keys: Keys::prefix(Key::from("/")), limit: 0, keys_only: false };
+    let all = Range { keys: Keys::prefix(Key::from("/")), limit: 0, keys_only: false, pick: Pick::All };
     let unwatched = stage.kv.range(&all).kvs.into_iter().find(|kv| !watched(&stage).contains(&kv.key));
     let victim = unwatched.expect("some are not watched");
     stage.apply(&wire::delete_unseen(&victim.key)).expect("an administrator deletes it");

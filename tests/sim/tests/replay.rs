@@ -4,7 +4,9 @@
 use std::{collections::BTreeSet, sync::Arc};
 
 use leasehold::{
-    hub::Hold,
+    Claim,
+    hub::{Hold, Want},
+    queue::wire::Prefix,
     store::{Key, KeyValue, LeaseId},
     terms::{SessionId, Ticket},
 };
@@ -63,26 +65,57 @@ fn standing(key: &str, revision: i64) -> KeyValue {
     }
 }
 
-fn hold(key: &str, token: i64) -> Hold {
-    Hold { key: Key::from(key), token, session: SessionId(1), lease: LeaseId(1) }
+fn hold(token: i64) -> Hold {
+    Hold { keys: Vec::new(), token, session: SessionId(1), lease: LeaseId(1), sequence: 0 }
 }
 
 #[test]
 fn the_judge_sees_two_owners_and_an_overtaker_and_a_late_hand_off() {
-    let name: Arc<str> = Arc::from("/a");
+    let name = Want { name: Arc::from("/a"), claim: Claim::Exclusive };
     let queue = [standing("/a/1-1", 5), standing("/a/2-1", 6)];
     let mut judge = Judge::default();
     judge.on_deadline(0, 0, SessionId(1), 5 * SEC).expect("a first deadline");
     judge.on_deadline(0, 1, SessionId(1), 5 * SEC).expect("a first deadline");
     let mut second = judge.clone();
-    let overtaker = second.on_acquired(0, 1, Ticket(1), &name, &hold("/a/2-1", 6), &queue, |_| false);
+    let overtaker = second.on_acquired(0, 1, Ticket(1), &name, (&Key::from("/a/2-1"), &hold(6)), &queue, |_| false);
     assert!(overtaker.is_err_and(|broken| broken.rule == Rule::Overtaken));
-    judge.on_acquired(0, 0, Ticket(1), &name, &hold("/a/1-1", 5), &queue, |_| false).expect("the first of the queue");
-    let two = judge.on_acquired(SEC, 1, Ticket(1), &name, &hold("/a/2-1", 6), &queue, |_| true);
+    judge
+        .on_acquired(0, 0, Ticket(1), &name, (&Key::from("/a/1-1"), &hold(5)), &queue, |_| false)
+        .expect("the first of the queue");
+    let two = judge.on_acquired(SEC, 1, Ticket(1), &name, (&Key::from("/a/2-1"), &hold(6)), &queue, |_| true);
     assert!(two.is_err_and(|broken| broken.rule == Rule::TwoOwners));
-    let late = judge.on_acquired(6 * SEC, 1, Ticket(1), &name, &hold("/a/2-1", 6), &queue, |_| true);
+    let late = judge.on_acquired(6 * SEC, 1, Ticket(1), &name, (&Key::from("/a/2-1"), &hold(6)), &queue, |_| true);
     assert!(late.is_err_and(|broken| broken.rule == Rule::HandedOverLate));
     let revived = judge.on_deadline(6 * SEC, 0, SessionId(1), 9 * SEC);
     assert!(revived.is_err_and(|broken| broken.rule == Rule::Revived));
     assert!(judge.on_end(Owner::Ours(0, Ticket(1))) && !judge.on_end(Owner::Ours(0, Ticket(1))));
+}
+
+/// What the judge says of a caller that is told that it holds while these stand ahead.
+fn take(judge: &mut Judge, claim: Claim, ahead: &[&str], token: i64) -> Result<(), Rule> {
+    let key = Prefix::new("", "/a").contender(LeaseId(1), 9, claim);
+    let ahead = ahead.iter().map(|key| standing(key, 1));
+    let queue: Vec<_> = ahead.chain([KeyValue { key: key.clone(), ..standing("", token) }]).collect();
+    let want = Want { name: Arc::from("/a"), claim };
+    let verdict = judge.on_acquired(0, 0, Ticket(token as u64), &want, (&key, &hold(token)), &queue, |_| false);
+    verdict.map_err(|broken| broken.rule)
+}
+
+#[test]
+fn the_judge_weighs_claims() {
+    use Claim::{Exclusive, Shared};
+    let permits = |permits| Claim::Permits { permits, limit: 3 };
+    let mut judge = Judge::default();
+    judge.on_deadline(0, 0, SessionId(1), 50 * SEC).expect("a first deadline");
+    assert_eq!(take(&mut judge, Shared, &[], 5), Ok(()));
+    assert_eq!(take(&mut judge, Shared, &["/a/1-1r"], 4), Ok(()), "readers are told in any order");
+    assert_eq!(take(&mut judge, Shared, &["/a/1-1"], 6), Err(Rule::Overtaken));
+    assert_eq!(take(&mut judge, Exclusive, &[], 6), Err(Rule::TwoOwners));
+    assert_eq!(take(&mut judge, permits(1), &[], 6), Err(Rule::TwoOwners));
+    assert!(judge.on_end(Owner::Ours(0, Ticket(5))) && judge.on_end(Owner::Ours(0, Ticket(4))));
+    assert_eq!(take(&mut judge, permits(2), &[], 5), Err(Rule::TokenNotGrown), "a reader had this one");
+    assert_eq!(take(&mut judge, permits(2), &[], 8), Ok(()));
+    assert_eq!(take(&mut judge, permits(2), &[], 9), Err(Rule::TwoOwners));
+    assert_eq!(take(&mut judge, permits(1), &["/a/1-1p2.3", "/a/1-2p2.3"], 9), Err(Rule::Overtaken), "one waits");
+    assert_eq!(take(&mut judge, permits(1), &["/a/1-1p2.3"], 7), Ok(()), "they do not exclude each other");
 }

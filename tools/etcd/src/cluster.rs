@@ -217,6 +217,12 @@ impl Cluster {
         self.root_password.as_ref().map(|password| format!("root:{password}"))
     }
 
+    /// Where a member tells what it counts.
+    pub(crate) fn metrics_address(&self, member: usize) -> Result<SocketAddr, Error> {
+        self.member(member)?;
+        Ok(self.ports[member].metrics.address())
+    }
+
     /// The process id of a member that runs.
     ///
     /// # Errors

@@ -45,7 +45,12 @@ pub(crate) async fn is_healthy(address: SocketAddr) -> bool {
 
 /// Whether the member takes itself for the leader.
 pub(crate) async fn is_leader(address: SocketAddr) -> bool {
-    get(address, "/metrics").await.is_ok_and(|answer| answer.lines().any(|line| line == "etcd_server_is_leader 1"))
+    metrics(address).await.is_ok_and(|answer| answer.lines().any(|line| line == "etcd_server_is_leader 1"))
+}
+
+/// What the member counts, in the text format of Prometheus.
+pub(crate) async fn metrics(address: SocketAddr) -> io::Result<String> {
+    get(address, "/metrics").await
 }
 
 /// Head and body of the answer. HTTP/1.0, so that the server neither chunks it nor keeps the connection.

@@ -185,8 +185,8 @@ impl Link {
             let (from_client, to_client) = client.split();
             let (from_server, to_server) = server.split();
             let both = tokio::try_join!(
-                self.pump(Direction::ToServer, from_client, to_server),
-                self.pump(Direction::ToClient, from_server, to_client),
+                self.pump(Direction::ToServer, resets, from_client, to_server),
+                self.pump(Direction::ToClient, resets, from_server, to_client),
             );
             if both.is_err() {
                 let _ = server.set_zero_linger();
@@ -199,10 +199,12 @@ impl Link {
         }
     }
 
-    /// Carries bytes one way. Reading runs ahead of writing, so that a delay costs latency and not throughput.
+    /// Carries bytes one way, of a connection since so many resets. Reading runs ahead of writing, so that a delay costs latency
+    /// and not throughput.
     async fn pump(
         &self,
         direction: Direction,
+        resets: u64,
         mut from: impl AsyncRead + Unpin,
         mut to: impl AsyncWrite + Unpin,
     ) -> io::Result<()> {
@@ -227,23 +229,27 @@ impl Link {
                 if delay > Duration::ZERO {
                     sleep_until(arrived + delay).await;
                 }
-                released(&mut rules, index).await;
+                released(&mut rules, index, resets).await?;
                 // First, so that whoever has read the bytes finds them counted.
                 self.bytes[index].fetch_add(chunk.len() as u64, Ordering::AcqRel);
                 to.write_all(&chunk).await?;
             }
-            released(&mut rules, index).await;
+            released(&mut rules, index, resets).await?;
             to.shutdown().await
         };
         tokio::try_join!(read, write).map(drop)
     }
 }
 
-/// Waits until nothing is held that way.
-async fn released(rules: &mut watch::Receiver<Rules>, index: usize) {
-    if rules.wait_for(|rules| !rules.held[index]).await.is_err() {
+/// Waits until nothing is held that way. What was held when the connection was reset never passes, also where new connections
+/// may pass by then.
+async fn released(rules: &mut watch::Receiver<Rules>, index: usize, resets: u64) -> io::Result<()> {
+    let now = rules.wait_for(|rules| !rules.held[index] || rules.resets != resets).await.map(|rules| rules.resets);
+    match now {
+        Ok(now) if now == resets => Ok(()),
+        Ok(_) => Err(io::ErrorKind::ConnectionReset.into()),
         // The link is gone, and this connection is about to be.
-        pending::<()>().await;
+        Err(_) => pending().await,
     }
 }
 

@@ -43,6 +43,27 @@ async fn expect(stream: &mut TcpStream, text: &str) -> std::io::Result<()> {
     Ok(())
 }
 
+/// Seen to fail, about every other time, with a connection that passes what it held as soon as new ones may pass.
+#[tokio::test]
+async fn what_was_held_when_it_was_cut_never_passes() {
+    let proxy = echo_behind_proxy().await;
+    for _ in 0..20 {
+        let mut stream = connect(&proxy).await;
+        echo(&mut stream, "before").await.expect("passed");
+        proxy.hold_all();
+        stream.write_all(b"held").await.expect("sent");
+        // So that it has arrived in the proxy.
+        tokio::time::sleep(Duration::from_millis(5)).await;
+        let passed = proxy.bytes(Direction::ToServer);
+        proxy.cut();
+        proxy.pass();
+        let mut answer = [0; 4];
+        let end = timeout(LIMIT, stream.read(&mut answer)).await.expect("in time");
+        assert!(end.is_err(), "{end:?}");
+        assert_eq!(proxy.bytes(Direction::ToServer), passed);
+    }
+}
+
 #[tokio::test]
 async fn it_passes_counts_and_ends_with_either_side() {
     let proxy = echo_behind_proxy().await;

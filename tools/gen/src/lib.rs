@@ -14,10 +14,11 @@ use leasehold::{Code, LostReason};
 const END: &str = "<!-- end -->";
 
 /// Files of `ffi-c/examples`, which the tests of the C library compile and run, and the page that each is shown on.
-const EXAMPLES: [(&str, &str); 6] = [
+const EXAMPLES: [(&str, &str); 7] = [
     ("README.md", "readme.c"),
     ("docs/c.md", "blocking.c"),
     ("docs/c.md", "timed.c"),
+    ("docs/c.md", "kinds.c"),
     ("docs/c.md", "event_loop.c"),
     ("docs/c.md", "on_lost.c"),
     ("docs/c.md", "cpp.cpp"),
@@ -75,11 +76,23 @@ fn header() -> io::Result<String> {
     let crate_folder = root().join("ffi-c");
     let wrong =
         |error: &dyn std::fmt::Display| io::Error::new(io::ErrorKind::InvalidData, format!("{HEADER}: {error}"));
-    let config = cbindgen::Config::from_file(crate_folder.join("cbindgen.toml")).map_err(|error| wrong(&error))?;
+    let mut config = cbindgen::Config::from_file(crate_folder.join("cbindgen.toml")).map_err(|error| wrong(&error))?;
+    config.after_includes = config.after_includes.map(|text| with_version(&text));
     let bindings = cbindgen::generate_with_config(crate_folder, config).map_err(|error| wrong(&error))?;
     let mut text = Vec::new();
     bindings.write(&mut text);
     String::from_utf8(text).map_err(|error| wrong(&error))
+}
+
+/// The macros of the header that say which version it is.
+fn with_version(text: &str) -> String {
+    let version = env!("CARGO_PKG_VERSION");
+    let mut parts = version.split('.');
+    let mut next = || parts.next().unwrap_or_default().to_owned();
+    let (major, minor, patch) = (next(), next(), next());
+    let abi = if major == "0" { minor.clone() } else { format!("{major}000") };
+    let values = [("VERSION", version), ("MAJOR", &major), ("MINOR", &minor), ("PATCH", &patch), ("ABI", &abi)];
+    values.iter().fold(text.to_owned(), |text, (name, value)| text.replace(&format!("@{name}@"), value))
 }
 
 /// `page` with the part `name` replaced; `None` where it has no such part.

@@ -49,7 +49,7 @@ The Rust standard library, Apache-2.0 OR MIT, taken under Apache-2.0: copyright 
 addr2line, gimli, hashbrown, miniz_oxide, object and rustc-demangle, taken under Apache-2.0, and memchr, taken under MIT as
 below; parts of LLVM's compiler-rt, Apache-2.0 WITH LLVM-exception; and data of Unicode, under the last text below.
 
-The module for Python, and the shared library for C where zig has linked it, contain LLVM's libunwind and compiler-rt,
+The modules for Python and Node, and the shared library for C where zig has linked it, contain LLVM's libunwind and compiler-rt,
 Apache-2.0 WITH LLVM-exception.
 ";
 

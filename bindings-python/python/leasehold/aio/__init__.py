@@ -9,6 +9,25 @@
 >>> asyncio.run(main())
 """
 
-from leasehold.aio._client import Client, Guard, Lock, Txn
+from leasehold.aio._as_lock import TaskLock
+from leasehold.aio._client import Client
+from leasehold.aio._election import Election, Observation
+from leasehold.aio._guard import Guard, Leadership, Txn
+from leasehold.aio._lock import AsyncLockOptions, Lock, Locking, ReadWriteLock, Semaphore, Together, current_guard
 
-__all__ = ["Client", "Guard", "Lock", "Txn"]
+__all__ = [
+    "AsyncLockOptions",
+    "Client",
+    "Election",
+    "Guard",
+    "Leadership",
+    "Lock",
+    "Locking",
+    "Observation",
+    "ReadWriteLock",
+    "Semaphore",
+    "TaskLock",
+    "Together",
+    "Txn",
+    "current_guard",
+]

@@ -3,20 +3,25 @@
 from __future__ import annotations
 
 import asyncio
+import contextvars
+import threading
 import weakref
-from typing import TYPE_CHECKING, TypeVar, cast
+from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 from leasehold import _native
 from leasehold._process import after_fork
 
 if TYPE_CHECKING:
     from leasehold._completions import Handler
+    from leasehold._scopes import Owner
     from leasehold.aio._host import Canceller, Event
 
 T = TypeVar("T")
 
 # Not the loops' own: a loop that is forgotten takes its queue along, and guards that nobody took with it.
 _hosts: weakref.WeakKeyDictionary[asyncio.AbstractEventLoop, Host] = weakref.WeakKeyDictionary()
+# Loops of several threads may be new at the same time.
+_making = threading.Lock()
 
 
 def current() -> Host:
@@ -24,9 +29,10 @@ def current() -> Host:
     loop = asyncio.get_running_loop()
     host = _hosts.get(loop)
     if host is None:
-        for other in [other for other in _hosts if other.is_closed()]:
-            del _hosts[other]
-        host = _hosts[loop] = Host(loop)
+        with _making:
+            for other in [other for other in _hosts if other.is_closed()]:
+                del _hosts[other]
+            host = _hosts[loop] = Host(loop)
     return host
 
 
@@ -36,7 +42,8 @@ class Host:
     def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
         """Watches the queue's file descriptor for as long as the loop lives."""
         self._queue = _native.Queue(has_fd=True)
-        loop.add_reader(cast("int", self._queue.fd), self._queue.drain, _complain)
+        # In a context of its own: that of the task that happens to be the first would live as long as the loop.
+        contextvars.Context().run(loop.add_reader, cast("int", self._queue.fd), self._queue.drain, _complain)
 
     def run(self, call: _native.Call[T]) -> _native.Future[T]:
         """See `_host.Host`."""
@@ -46,9 +53,9 @@ class Host:
         """See `_host.Host`."""
         return call.start(self._queue, handler)
 
-    def task(self) -> object:
+    def task(self) -> Owner:
         """See `_host.Host`."""
-        return asyncio.current_task()
+        return _Task()
 
     def event(self) -> Event:
         """See `_host.Host`."""
@@ -62,6 +69,48 @@ class Host:
 def _complain(failed: Exception) -> None:
     context = {"message": "a callback of leasehold failed", "exception": failed}
     asyncio.get_running_loop().call_exception_handler(context)
+
+
+class _Task:
+    """The running task as the owner of blocks."""
+
+    def __init__(self) -> None:
+        task = asyncio.current_task()
+        if task is None:
+            msg = "a block of a lock belongs to a task: run it in one"
+            raise RuntimeError(msg)
+        self._task = task
+
+    def key(self) -> object:
+        return self._task
+
+    def depth(self) -> int:
+        return 0
+
+    def holds_up(self, holder: object, depth: int) -> bool:  # noqa: ARG002 - futures say it, without
+        """Whether `holder` awaits it, directly or by `gather`; from Python 3.14 on, in any way."""
+        # From the holder down to what it awaits; or, where futures know who awaits them, from this task up.
+        return _leads(holder, self._task, "_fut_waiter", "_children") or _leads(
+            self._task, holder, "_asyncio_awaited_by"
+        )
+
+
+def _leads(start: object, goal: object, *names: str) -> bool:
+    """Whether one gets there by way of these attributes of asyncio's, each of them a future or several."""
+    ways: list[Any] = [start]
+    seen: list[Any] = []
+    while ways:
+        one = ways.pop()
+        if one is goal:
+            return True
+        if any(one is other for other in seen):
+            continue
+        seen.append(one)
+        for name in names:
+            more: Any = getattr(one, name, None)
+            if more is not None:
+                ways.extend([more] if asyncio.isfuture(more) else more)
+    return False
 
 
 class _Canceller:
@@ -89,4 +138,10 @@ class _Canceller:
 
 
 # The parent's loops and descriptors: its selector shares them with the child, so they are left alone.
-after_fork(_hosts.clear)
+def _forget() -> None:
+    global _making  # noqa: PLW0603 - another thread of the parent's may have had it
+    _making = threading.Lock()
+    _hosts.clear()
+
+
+after_fork(_forget)

@@ -12,6 +12,7 @@ if TYPE_CHECKING:
 
     from leasehold import _native
     from leasehold._completions import Handler
+    from leasehold._scopes import Owner
 
 T = TypeVar("T")
 
@@ -55,7 +56,7 @@ class Host(Protocol):
         """Starts an operation whose results `handler` takes on the loop. Returns its id, for cancelling it."""
         ...
 
-    def task(self) -> object:
+    def task(self) -> Owner:
         """The task that runs."""
         ...
 

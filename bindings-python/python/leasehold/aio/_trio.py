@@ -13,6 +13,7 @@ from leasehold._dispatch import complain
 if TYPE_CHECKING:
     from leasehold._completions import Handler
     from leasehold._errors import LeaseholdError
+    from leasehold._scopes import Owner
     from leasehold.aio._host import Canceller, Event
 
 T = TypeVar("T")
@@ -49,7 +50,10 @@ class Host:
         try:
             while True:
                 await trio.lowlevel.wait_readable(fd)
-                self._queue.drain(complain)
+                try:
+                    self._queue.drain(complain)
+                except BaseException as failed:  # noqa: BLE001 - a callback's SystemExit would end the whole run
+                    complain(failed)
         finally:
             self._queue.close()
 
@@ -75,9 +79,9 @@ class Host:
         """See `_host.Host`."""
         return call.start(self._queue, handler)
 
-    def task(self) -> object:
+    def task(self) -> Owner:
         """See `_host.Host`."""
-        return trio.lowlevel.current_task()
+        return _Task()
 
     def event(self) -> Event:
         """See `_host.Host`."""
@@ -86,6 +90,28 @@ class Host:
     def canceller(self) -> Canceller:
         """See `_host.Host`."""
         return _Canceller()
+
+
+class _Task:
+    """The running task as the owner of blocks."""
+
+    def __init__(self) -> None:
+        self._task = trio.lowlevel.current_task()
+
+    def key(self) -> object:
+        return self._task
+
+    def depth(self) -> int:
+        return len(self._task.child_nurseries)
+
+    def holds_up(self, holder: object, depth: int) -> bool:
+        """Whether it runs in a nursery that `holder` opened inside of its block."""
+        nursery = self._task.parent_nursery
+        while nursery is not None:
+            if nursery.parent_task is holder:
+                return nursery in nursery.parent_task.child_nurseries[depth:]
+            nursery = nursery.parent_task.parent_nursery
+        return False
 
 
 class _Canceller:

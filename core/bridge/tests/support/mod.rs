@@ -10,7 +10,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use leasehold_bridge::{AcquireOptions, Client, ClientOptions, Guard, OpId, Outcome, Result, Sink, Waiter};
+use leasehold_bridge::{AcquireOptions, Claim, Client, ClientOptions, Guard, OpId, Outcome, Result, Sink, Waiter};
 use leasehold_etcd::{Cluster, Storage};
 
 /// Longer than anything takes that a test waits for on a busy machine.
@@ -36,7 +36,7 @@ pub fn outcome(start: impl FnOnce(Sink) -> OpId) -> Result<Outcome> {
 
 pub fn acquire(client: &Client, name: &str, wait: Option<Duration>) -> Result<Guard> {
     let options = AcquireOptions { wait, ..Default::default() };
-    outcome(|sink| client.acquire(name, &options, None, sink)).and_then(Outcome::into_guard)
+    outcome(|sink| client.acquire(&[(name, Claim::Exclusive)], &options, None, sink)).and_then(Outcome::into_guard)
 }
 
 pub fn close(client: &Client) {

@@ -2,11 +2,11 @@
 
 use std::time::Duration;
 
-use super::{super::Alarms, Action, Caller, Hub, Needed, Owed, Stage, not_held};
+use super::{super::Alarms, Action, Caller, Hub, Needed, Owed, Stage, not_held, tenure::Tenures};
 use crate::{
     clock::Moment,
     error::{Code, Error, LostReason},
-    queue::{Input, place::Departure},
+    queue::{Blocker, Input, place::Departure},
     store::{ErrorKind, StoreError},
     terms::{PlaceId, Ticket},
 };
@@ -21,6 +21,7 @@ impl Hub {
     pub(in crate::hub) fn on_gone(&mut self, now: Moment, place: PlaceId, departure: Departure, out: &mut Vec<Action>) {
         let Some(ticket) = self.owners.remove(&place) else { return };
         let Some(caller) = self.callers.get_mut(&ticket) else { return };
+        let name = caller.name_of(place).to_owned();
         caller.places.retain(|needed| needed.place != place);
         let found = match departure {
             Departure::Missing if !caller.has_outlived_session => Some(LostReason::KeyDeleted),
@@ -29,7 +30,7 @@ impl Hub {
         };
         let Stage::Leaving(owed, _) = &mut caller.stage else { return };
         if let (Owed::Release(result @ Ok(())), Some(reason)) = (&mut *owed, found) {
-            *result = Err(Error::lost(&caller.name, reason));
+            *result = Err(Error::lost(&name, reason));
         }
         if caller.places.is_empty() {
             let (answer, session) = (owed.clone().answer(ticket), caller.session);
@@ -50,7 +51,7 @@ impl Hub {
     pub(in crate::hub) fn close_callers(&mut self, out: &mut Vec<Action>) {
         for (ticket, caller) in std::mem::take(&mut self.callers) {
             out.push(match caller.stage {
-                Stage::Holding => Action::Lost(ticket, LostReason::ClientClosed),
+                Stage::Holding | Stage::Lent(_) | Stage::Vacant => Action::Lost(ticket, LostReason::ClientClosed),
                 Stage::Leaving(owed, _) => owed.answer(ticket),
                 Stage::Seating | Stage::Queueing | Stage::BackingOff(_) => {
                     let message = "the client was closed while this acquire was waiting";
@@ -59,6 +60,7 @@ impl Hub {
             });
         }
         self.owners.clear();
+        self.tenures = Tenures::default();
         self.caller_alarms = Alarms::new();
     }
 
@@ -69,13 +71,15 @@ impl Hub {
     }
 
     fn on_alarm(&mut self, now: Moment, ticket: Ticket, out: &mut Vec<Action>) {
+        let is_unsent = self.is_unsent(ticket);
         let Some(caller) = self.callers.get_mut(&ticket) else { return };
-        let is_unsent = caller.places.iter().any(|needed| needed.unsent.is_some());
         // Whoever waits for others to be answered waits as long as etcd answers anybody.
         let patient_until = self.calls.heard_at() + RELEASE_GRACE;
         let is_patient = self.calls.have_backlog() && now < patient_until;
         match &mut caller.stage {
-            Stage::Holding => {}
+            Stage::Holding | Stage::Vacant => {}
+            Stage::Lent(Some(at)) if now >= *at => self.recall(ticket, out),
+            Stage::Lent(_) => self.set_alarm(ticket),
             Stage::Leaving(Owed::Release(_), at) if now >= *at && is_patient => {
                 *at = patient_until;
                 self.set_alarm(ticket);
@@ -83,7 +87,7 @@ impl Hub {
             Stage::Leaving(owed, at) if now >= *at => {
                 let owed = match owed.clone() {
                     Owed::Release(_) => {
-                        let error = caller.last_error.clone().unwrap_or_else(|| unconfirmed(&caller.name));
+                        let error = caller.last_error.clone().unwrap_or_else(|| unconfirmed(caller.name()));
                         Owed::Release(Err(error))
                     }
                     failure => failure,
@@ -95,11 +99,12 @@ impl Hub {
             }
             _ if caller.limit.is_some_and(|limit| now >= limit) => {
                 let error = self.not_in_time(ticket);
+                self.bequeath(now, ticket, out);
                 self.leave(now, ticket, Owed::Failure(error), out);
             }
             Stage::BackingOff(at) if now >= *at => {
                 caller.stage = Stage::Queueing;
-                for Needed { queue, place, .. } in caller.places.clone() {
+                for (queue, place) in caller.places().collect::<Vec<_>>() {
                     self.with_queue(now, queue, Input::Resend(place), out);
                 }
                 self.set_alarm(ticket);
@@ -112,7 +117,10 @@ impl Hub {
                     self.set_alarm(ticket);
                     return;
                 }
-                let error = caller.last_error.clone().unwrap_or_else(|| unanswered(&caller.name));
+                let seen = caller.last_error.clone();
+                let name = caller.name().to_owned();
+                let error = seen.or_else(|| self.keepers_error(ticket)).unwrap_or_else(|| unanswered(&name));
+                self.bequeath(now, ticket, out);
                 self.leave(now, ticket, Owed::Failure(error), out);
             }
             _ => self.set_alarm(ticket),
@@ -125,7 +133,7 @@ impl Hub {
         if matches!(caller.stage, Stage::Leaving(..)) {
             return; // A caller that gives up twice is not made to wait longer.
         }
-        if caller.stage == Stage::Seating {
+        if caller.stage == Stage::Seating || caller.places.is_empty() {
             if let Owed::Failure(error) = owed {
                 out.push(Action::Failed(ticket, error));
             }
@@ -134,27 +142,55 @@ impl Hub {
             self.unseat(now, ticket, session, out);
             return;
         }
+        let kept = self.kept_by(ticket);
+        let Some(caller) = self.callers.get_mut(&ticket) else { return };
         let grace = if matches!(owed, Owed::Release(_)) { RELEASE_GRACE } else { LEAVE_GRACE };
         caller.stage = Stage::Leaving(owed, now + grace);
-        let places = caller.places.clone();
         self.set_alarm(ticket);
-        for Needed { queue, place, unsent, .. } in places {
-            self.with_queue(now, queue, Input::Leave(place), out);
-            if unsent.is_some_and(|rpc| self.calls.withdraw(rpc)) {
-                let never = StoreError::refused(ErrorKind::Closed, "the request was never sent");
-                self.with_queue(now, queue, Input::Joined(place, Err(never)), out);
+        self.leave_places(now, ticket, out);
+        if let Some(kept) = kept {
+            self.promote(now, &kept, out);
+        }
+    }
+
+    /// Leaves the places of a caller, all in one transaction. What was not sent yet never is.
+    fn leave_places(&mut self, now: Moment, ticket: Ticket, out: &mut Vec<Action>) {
+        let Some(caller) = self.callers.get_mut(&ticket) else { return };
+        let is_withdrawn = caller.unsent.take().is_some_and(|rpc| self.calls.withdraw(rpc));
+        let places = caller.places.clone();
+        let was_sent = !is_withdrawn && places.iter().all(|needed| needed.is_joining);
+        let leave = |hub: &mut Self, out: &mut Vec<Action>| {
+            for Needed { queue, place, is_joining, .. } in places {
+                hub.with_queue(now, queue, Input::Leave(place), out);
+                if is_joining && !was_sent {
+                    let never = StoreError::refused(ErrorKind::Closed, "the request was never sent");
+                    hub.with_queue(now, queue, Input::Joined(place, Err(never)), out);
+                }
             }
+        };
+        self.together(now, out, leave);
+    }
+
+    /// The caller lets go of its places, and does not wait until their keys are gone.
+    pub(super) fn detach(&mut self, now: Moment, ticket: Ticket, out: &mut Vec<Action>) {
+        let Some(caller) = self.callers.get(&ticket) else { return };
+        for (_, place) in caller.places() {
+            self.owners.remove(&place);
+        }
+        self.leave_places(now, ticket, out);
+        if let Some(caller) = self.callers.get_mut(&ticket) {
+            caller.places.clear();
         }
     }
 
     /// The lease is over, and with it every key of the caller.
     pub(super) fn abandon(&mut self, now: Moment, ticket: Ticket, out: &mut Vec<Action>) {
-        let places = self.callers.get_mut(&ticket).map(|caller| std::mem::take(&mut caller.places)).unwrap_or_default();
-        for Needed { queue, place, unsent, .. } in places {
+        let Some(caller) = self.callers.get_mut(&ticket) else { return };
+        if let Some(rpc) = caller.unsent.take() {
+            self.calls.withdraw(rpc);
+        }
+        for Needed { queue, place, .. } in std::mem::take(&mut caller.places) {
             self.owners.remove(&place);
-            if let Some(rpc) = unsent {
-                self.calls.withdraw(rpc);
-            }
             self.with_queue(now, queue, Input::Abandon(place), out);
         }
     }
@@ -163,6 +199,7 @@ impl Hub {
     pub(super) fn forget(&mut self, ticket: Ticket) {
         let Some(mut caller) = self.callers.remove(&ticket) else { return };
         self.caller_alarms.set(ticket, &mut caller.alarm, None);
+        self.tenures.strike_out(&caller);
         for needed in caller.places {
             self.owners.remove(&needed.place);
         }
@@ -171,8 +208,14 @@ impl Hub {
     /// What a caller is told whose wait limit has passed.
     fn not_in_time(&self, ticket: Ticket) -> Error {
         let Some(caller) = self.callers.get(&ticket) else { return not_held() };
-        let name = &caller.name;
+        let missing = caller.places.iter().find(|needed| needed.admitted.is_none());
+        let name = missing.map_or(caller.name(), |needed| caller.name_of(needed.place));
         let message = match &caller.last_error {
+            _ if caller.heir.is_some() && caller.has_queued => {
+                format!(
+                    "the lock {name:?} was not free within the wait limit: others of this client are ahead; wait longer, or see queue()"
+                )
+            }
             _ if caller.has_queued => {
                 format!("the lock {name:?} was not free within the wait limit: {}", self.blocker(caller))
             }
@@ -186,12 +229,13 @@ impl Hub {
     /// Who stands in the way, and what can be done about it.
     fn blocker(&self, caller: &Caller) -> String {
         let needed = caller.places.iter().find(|needed| needed.admitted.is_none());
-        match needed.and_then(|needed| self.queues.get(needed.queue)?.first()) {
-            Some(((token, key), true)) => format!(
-                "the key {key} stands first and has no lease, so it never ends by itself; delete it or force_release({token})"
+        match needed.and_then(|needed| self.queues.get(needed.queue)?.blocker(needed.place)) {
+            Some(Blocker { key, token, has_no_lease: true, .. }) => format!(
+                "the key {key} stands ahead and has no lease, so it never ends by itself; delete it or force_release({token})"
             ),
-            Some(((token, key), false)) => {
-                format!("the key {key} holds it with token {token}; wait longer, or see queue()")
+            Some(Blocker { key, token, holds, .. }) => {
+                let does = if holds { "holds it" } else { "waits ahead for it" };
+                format!("the key {key} {does} with token {token}; wait longer, or see queue()")
             }
             None => "wait longer, or look who holds it with queue()".to_owned(),
         }

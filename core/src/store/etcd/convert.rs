@@ -5,16 +5,16 @@
 
 use std::sync::Arc;
 
-use etcd_client::EventType;
 use etcd_client::proto::{
     PbCompare, PbCompareTarget, PbDeleteRequest, PbEvent, PbKeyValue, PbLeaseGrantResponse, PbLeaseTimeToLiveResponse,
     PbPutRequest, PbRangeRequest, PbRangeResponse, PbResponseHeader, PbTargetUnion, PbTxnOpRequest, PbTxnOpResponse,
     PbTxnRequest, PbTxnRequestOp, PbTxnResponse, PbWatchRequest, PbWatchRequestUnion,
 };
+use etcd_client::{EventType, SortOrder, SortTarget};
 
 use crate::store::{
-    Change, CreateRevisionIs, Key, KeyValue, Keys, LeaseId, Op, OpReply, Range, RangeReply, Reply, ReplyBody, Txn,
-    TxnReply, WatchEvent, WatchId, WatchRequest,
+    Change, CreateRevisionIs, Key, KeyValue, Keys, LeaseId, Op, OpReply, Pick, Range, RangeReply, Reply, ReplyBody,
+    Txn, TxnReply, WatchEvent, WatchId, WatchRequest,
 };
 
 /// What is wrong with a message that no etcd sends, in words that follow "its answer".
@@ -64,10 +64,20 @@ pub(super) fn txn(txn: &Txn) -> PbTxnRequest {
     }
 }
 
-/// The message for a read: linearizable and unsorted, which are etcd's defaults.
+/// The message for a read: linearizable, and unsorted unless the newest are wanted, which are etcd's defaults.
 pub(super) fn range(range: &Range) -> PbRangeRequest {
     let (key, range_end) = bounds(&range.keys);
-    PbRangeRequest { key, range_end, limit: range.limit, keys_only: range.keys_only, ..Default::default() }
+    let mut message =
+        PbRangeRequest { key, range_end, limit: range.limit, keys_only: range.keys_only, ..Default::default() };
+    match range.pick {
+        Pick::All => {}
+        Pick::CreatedUntil(revision) => message.max_create_revision = revision,
+        Pick::Newest => {
+            message.sort_order = SortOrder::Descend.into();
+            message.sort_target = SortTarget::Create.into();
+        }
+    }
+    message
 }
 
 /// Whether the transaction writes nothing, whichever way it goes.
@@ -100,7 +110,11 @@ fn key_value(kv: PbKeyValue, asked: &Range, revision: i64) -> Result<KeyValue, N
         return Err("has a key with revisions that cannot be");
     }
     let key = Key::from(kv.key);
-    if !asked.keys.contains(&key) {
+    let is_picked = match asked.pick {
+        Pick::CreatedUntil(until) => kv.create_revision <= until,
+        Pick::All | Pick::Newest => true,
+    };
+    if !asked.keys.contains(&key) || !is_picked {
         return Err("has a key that was not asked for");
     }
     Ok(KeyValue {
@@ -223,7 +237,7 @@ pub(super) fn watch_event(event: PbEvent) -> Result<WatchEvent, Nonsense> {
     let change = if deleted {
         Change::Delete
     } else {
-        Change::Put { create_revision: kv.create_revision, lease: lease(kv.lease) }
+        Change::Put { value: kv.value.into(), create_revision: kv.create_revision, lease: lease(kv.lease) }
     };
     Ok(WatchEvent { key: Key::from(kv.key), revision: kv.mod_revision, change })
 }
@@ -237,7 +251,7 @@ mod tests {
     }
 
     fn read(key: &str) -> Op {
-        Op::Range(Range { keys: Keys::one(Key::from(key)), limit: 0, keys_only: false })
+        Op::Range(Range { keys: Keys::one(Key::from(key)), limit: 0, keys_only: false, pick: Pick::All })
     }
 
     #[test]
@@ -319,7 +333,7 @@ mod tests {
 
     #[test]
     fn keys_that_cannot_be_or_were_not_asked_for_are_no_answer() {
-        let asked = Range { keys: Keys::prefix(Key::from("a/")), limit: 1, keys_only: true };
+        let asked = Range { keys: Keys::prefix(Key::from("a/")), limit: 1, keys_only: true, pick: Pick::All };
         let kv = PbKeyValue { key: b"a/1".to_vec(), create_revision: 2, mod_revision: 3, ..Default::default() };
         let found = |kvs: Vec<PbKeyValue>, count| PbRangeResponse { header: at(5), kvs, count, ..Default::default() };
         assert!(range_reply(found(vec![kv.clone()], 7), &asked).is_ok());
@@ -360,9 +374,17 @@ mod tests {
 
     #[test]
     fn events_keep_the_revision_of_the_change() {
-        let kv = PbKeyValue { key: b"k".to_vec(), create_revision: 3, mod_revision: 5, lease: 8, ..Default::default() };
+        let kv = PbKeyValue {
+            key: b"k".to_vec(),
+            value: b"v".to_vec(),
+            create_revision: 3,
+            mod_revision: 5,
+            lease: 8,
+            ..Default::default()
+        };
         let put = watch_event(PbEvent { r#type: EventType::Put as i32, kv: Some(kv.clone()), prev_kv: None }).unwrap();
-        assert_eq!((put.revision, put.change), (5, Change::Put { create_revision: 3, lease: Some(LeaseId(8)) }));
+        let change = Change::Put { value: (*b"v").into(), create_revision: 3, lease: Some(LeaseId(8)) };
+        assert_eq!((put.revision, put.change), (5, change));
         let delete = watch_event(PbEvent { r#type: EventType::Delete as i32, kv: Some(kv), prev_kv: None }).unwrap();
         assert_eq!((delete.revision, delete.change), (5, Change::Delete));
         assert!(watch_event(PbEvent::default()).is_err());

@@ -28,6 +28,7 @@ use super::{
     convert::Nonsense,
     errors::{Failure, Phase},
     lock,
+    unary::Unary,
 };
 
 /// The largest message taken. tonic's limit of 4 MiB would cut off the queue of a very popular lock; none at all would let a server
@@ -85,11 +86,11 @@ impl Member {
     }
 
     /// A client on the present channel, and which one that is.
-    fn client(&self) -> (Grpc<Channel>, u64) {
+    fn client<T>(&self, on: impl FnOnce(Channel) -> T) -> (Grpc<T>, u64) {
         let mut link = lock(&self.link);
         let connect = || self.endpoint.connect_with_connector_lazy(self.connector.clone());
         let channel = link.channel.get_or_insert_with(connect).clone();
-        (Grpc::new(channel).max_decoding_message_size(LARGEST_REPLY), link.generation)
+        (Grpc::new(on(channel)).max_decoding_message_size(LARGEST_REPLY), link.generation)
     }
 
     /// Makes the next exchange open a connection of its own. What is under way on the present one goes on.
@@ -125,7 +126,7 @@ impl Member {
         let flight = Arc::new(Flight::default());
         let mut request = Request::new(Once { message: Some(message), flight: Arc::clone(&flight) });
         introduce(&mut request, token);
-        let (client, generation) = self.client();
+        let (client, generation) = self.client(Unary);
         let mut exchange = std::pin::pin!(send(client, call.path, request));
         let left_by = call.deadline.min(Instant::now() + share);
         let mut outcome = timeout_at(left_by, &mut exchange).await;
@@ -163,7 +164,7 @@ impl Member {
         Q: Message + 'static,
         R: Message + Default + 'static,
     {
-        let (mut client, _) = self.client();
+        let (mut client, _) = self.client(|channel| channel);
         client.ready().await.map_err(|error| Status::from_error(error.into()))?;
         let mut request = requests.into_streaming_request();
         introduce(&mut request, token);
@@ -172,7 +173,7 @@ impl Member {
     }
 }
 
-async fn send<Q, R>(mut client: Grpc<Channel>, path: &'static str, request: Request<Once<Q>>) -> Result<R, Status>
+async fn send<Q, R>(mut client: Grpc<Unary>, path: &'static str, request: Request<Once<Q>>) -> Result<R, Status>
 where
     Q: Message + Unpin + 'static,
     R: Message + Default + 'static,

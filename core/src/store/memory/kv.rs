@@ -7,6 +7,7 @@
 mod tests;
 
 use std::{
+    cmp::Reverse,
     collections::BTreeMap,
     mem,
     ops::Bound::{Excluded, Included, Unbounded},
@@ -18,7 +19,7 @@ use super::check;
 use crate::{
     clock::Moment,
     store::{
-        Change, CreateRevisionIs, ErrorKind, Key, KeyValue, Keys, LeaseId, Op, OpReply, Range, RangeReply, Reply,
+        Change, CreateRevisionIs, ErrorKind, Key, KeyValue, Keys, LeaseId, Op, OpReply, Pick, Range, RangeReply, Reply,
         ReplyBody, Request, StoreError, Txn, TxnReply, WatchEvent,
     },
 };
@@ -124,8 +125,18 @@ impl Kv {
     /// What a read finds.
     pub fn range(&self, range: &Range) -> RangeReply {
         let limit = usize::try_from(range.limit).ok().filter(|&limit| limit > 0).unwrap_or(usize::MAX);
-        let kvs: Vec<_> = self
-            .items_in(&range.keys)
+        let mut picked: Vec<_> = match range.pick {
+            Pick::All => self.items_in(&range.keys).take(limit).collect(),
+            Pick::CreatedUntil(until) => {
+                self.items_in(&range.keys).filter(|(_, item)| item.create_revision <= until).collect()
+            }
+            Pick::Newest => self.items_in(&range.keys).collect(),
+        };
+        if range.pick == Pick::Newest {
+            picked.sort_by_key(|(_, item)| Reverse(item.create_revision));
+        }
+        let kvs: Vec<_> = picked
+            .into_iter()
             .take(limit)
             .map(|(key, item)| KeyValue {
                 key: key.clone(),
@@ -135,7 +146,8 @@ impl Kv {
                 lease: if range.keys_only { None } else { item.lease },
             })
             .collect();
-        let count = if kvs.len() < limit { kvs.len() } else { self.items_in(&range.keys).count() };
+        let is_all = range.pick == Pick::All && kvs.len() < limit;
+        let count = if is_all { kvs.len() } else { self.items_in(&range.keys).count() };
         RangeReply { kvs, count: count as i64 }
     }
 
@@ -261,7 +273,7 @@ impl Kv {
         let create_revision = self.items.get(key).map_or(revision, |item| item.create_revision);
         let item = Item { value: value.clone(), create_revision, mod_revision: revision, lease };
         self.items.insert(key.clone(), item);
-        let change = Change::Put { create_revision, lease };
+        let change = Change::Put { value: value.clone(), create_revision, lease };
         self.changes.push(WatchEvent { key: key.clone(), revision, change });
     }
 

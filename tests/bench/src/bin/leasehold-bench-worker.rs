@@ -8,7 +8,7 @@ use std::{
 
 use clap::{Parser, ValueEnum};
 use leasehold_bench::turn;
-use leasehold_bridge::{AcquireOptions, Client, ClientOptions, Outcome, Queue, Waiter};
+use leasehold_bridge::{AcquireOptions, Claim, Client, ClientOptions, Outcome, Queue, Waiter};
 
 type Result<T> = std::result::Result<T, Box<dyn Error>>;
 
@@ -75,7 +75,7 @@ fn bridge_blocking(options: ClientOptions, name: String) -> Result<Cycle> {
     let client = Client::open(options)?;
     Ok(Box::new(move || {
         let waiter = Waiter::new();
-        client.acquire(&name, &AcquireOptions::default(), None, waiter.sink());
+        client.acquire(&[(&*name, Claim::Exclusive)], &AcquireOptions::default(), None, waiter.sink());
         let guard = waiter.wait()?.into_guard()?;
         let waiter = Waiter::new();
         guard.release(None, waiter.sink());
@@ -89,7 +89,7 @@ fn bridge_in_a_loop(options: ClientOptions, name: String) -> Result<Cycle> {
     let client = Client::open(options)?;
     let queue = Queue::with_fd()?;
     Ok(Box::new(move || {
-        client.acquire(&name, &AcquireOptions::default(), None, queue.sink(1));
+        client.acquire(&[(&*name, Claim::Exclusive)], &AcquireOptions::default(), None, queue.sink(1));
         let guard = next(&queue)?.into_guard()?;
         guard.release(None, queue.sink(2));
         next(&queue).map(drop)

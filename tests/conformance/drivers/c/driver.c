@@ -15,6 +15,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "acquiring.h"
 #include "request.h"
 
 /* What a cancel finds instead of an operation (above 0) or a cancel handle (below): a request that is answered, and a blocking
@@ -22,23 +23,24 @@
 #define ANSWERED 0
 #define STUCK INT64_MIN
 
-static json_t *clients, *holds, *blocking_holds, *requests;
+static json_t *clients, *holds, *blocking_holds, *requests, *watches;
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 
-enum verb { PING, CLOSE, QUEUE, FORCE_RELEASE, ACQUIRE, RELEASE, EXTEND, PUT, DELETE, TXN };
+enum verb { PING, CLOSE, QUEUE, FORCE_RELEASE, LEADER, ACQUIRE, CAMPAIGN, RELEASE, EXTEND, PUT, DELETE, TXN, PROCLAIM };
 
 /* A request on its way: what it asks for, and what its callback needs. Its texts are the request's. */
 struct call {
     json_t *id, *request;
     enum verb verb;
-    bool blocks;
+    bool blocks, tries, is_answered;
     lh_client client;
     lh_guard guard;
-    const char *client_name, *hold, *lock, *key, *value;
+    const char *client_name, *hold, *lock, *key, *value, *watch; /* `lock` is a lock or an election */
     size_t key_len, value_len;
     int64_t number; /* a TTL or a token */
     lh_acquire_opts opts;
     lh_txn_op *ops;
+    lh_wanted *wanted; /* the names, where there are several */
     size_t count;
 };
 
@@ -129,6 +131,7 @@ static void finish(struct call *call) {
     json_decref(call->id);
     json_decref(call->request);
     free(call->ops);
+    free(call->wanted);
     free(call);
 }
 
@@ -143,8 +146,19 @@ static json_t *acquired(struct call *call, lh_guard guard) {
     lh_guard_lease(guard, lease, sizeof lease, NULL);
     keep(blocking_holds, call->hold, call->blocks);
     keep(holds, call->hold, guard.id);
-    return json_pack("{sssIsIsssI}", "key", key, "token", (json_int_t)token, "sequence", (json_int_t)sequence, "lease",
-                     lease, "remaining_ms", (json_int_t)remaining);
+    json_t *fields = json_pack("{sssIsIsssI}", "key", key, "token", (json_int_t)token, "sequence", (json_int_t)sequence,
+                               "lease", lease, "remaining_ms", (json_int_t)remaining);
+    if (call->wanted) {
+        json_t *keys = json_array();
+        size_t count;
+        lh_guard_key_count(guard, &count);
+        for (size_t i = 0; i < count; i++) {
+            lh_guard_key_at(guard, i, key, sizeof key, NULL);
+            json_array_append_new(keys, json_string(key));
+        }
+        json_object_set_new(fields, "keys", keys);
+    }
+    return fields;
 }
 
 static json_t *contenders(const lh_contenders *found) {
@@ -166,14 +180,24 @@ static json_t *values(const lh_committed *committed) {
     return json_pack("{so}", "values", all);
 }
 
+/* Null, both, where nobody leads. */
+static json_t *leader_fields(const lh_leader *leader) {
+    if (!leader)
+        return json_pack("{snsn}", "value", "token");
+    return json_pack("{sosI}", "value", readable((const char *)leader->value, leader->value_len), "token",
+                     (json_int_t)leader->token);
+}
+
 static void on_done(void *user_data, const lh_result *result) {
     json_int_t when = mono_ns();
     struct call *call = user_data;
     json_t *fields;
     if (result->status != LH_OK)
         fields = failure(lh_strerror(result->status), result->message);
-    else if (call->verb == ACQUIRE)
+    else if (call->verb == ACQUIRE || call->verb == CAMPAIGN)
         fields = acquired(call, result->guard);
+    else if (call->verb == LEADER)
+        fields = leader_fields(result->leader);
     else if (call->verb == QUEUE)
         fields = contenders(result->contenders);
     else if (call->verb == TXN || call->verb == DELETE)
@@ -207,6 +231,26 @@ static void on_state(void *user_data, const lh_result *result) {
         finish(call);
 }
 
+/* The first result answers the request: with the first leader, or with why there is nothing to observe. */
+static void on_leader(void *user_data, const lh_result *result) {
+    json_int_t when = mono_ns();
+    struct call *call = user_data;
+    if (!call->is_answered) {
+        call->is_answered = true;
+        bool failed = result->is_last && result->status != LH_OK;
+        say(answer(call->id, when, failed ? failure(lh_strerror(result->status), result->message) : json_object()));
+    }
+    if (result->is_last) {
+        finish(call);
+        return;
+    }
+    json_t *event = leader_fields(result->leader);
+    json_object_set_new(event, "event", json_string("leader"));
+    json_object_set_new(event, "watch", json_string(call->watch));
+    json_object_set_new(event, "mono_ns", json_integer(when));
+    say(event);
+}
+
 /* --- the two forms of every operation -------------------------------------------------------------------------------- */
 
 /* With the same result as a callback has, so that the rest is the same. */
@@ -214,6 +258,7 @@ static void *blocking(void *user_data) {
     struct call *c = user_data;
     lh_contenders *found = NULL;
     lh_committed *committed = NULL;
+    lh_leader *leader = NULL;
     lh_result result = {.size = sizeof result};
     lh_error error = {.message = ""};
     const uint8_t *key = (const uint8_t *)c->key, *value = (const uint8_t *)c->value;
@@ -222,17 +267,30 @@ static void *blocking(void *user_data) {
     case CLOSE: result.status = lh_client_close(c->client, &error); break;
     case QUEUE: result.status = lh_client_queue(c->client, c->lock, &found, &error); break;
     case FORCE_RELEASE: result.status = lh_client_force_release(c->client, c->lock, c->number, &error); break;
-    case ACQUIRE: result.status = lh_acquire(c->client, c->lock, &c->opts, &result.guard, &error); break;
+    case LEADER: result.status = lh_client_leader(c->client, c->lock, &leader, &error); break;
+    case ACQUIRE:
+        if (c->wanted)
+            result.status = (c->tries ? lh_try_acquire_all : lh_acquire_all)(c->client, c->wanted, c->count, &c->opts,
+                                                                           &result.guard, &error);
+        else
+            result.status = (c->tries ? lh_try_acquire : lh_acquire)(c->client, c->lock, &c->opts, &result.guard, &error);
+        break;
+    case CAMPAIGN:
+        result.status = (c->tries ? lh_try_campaign : lh_campaign)(c->client, c->lock, value, c->value_len, &c->opts,
+                                                                   &result.guard, &error);
+        break;
+    case PROCLAIM: result.status = lh_guard_proclaim(c->guard, value, c->value_len, &error); break;
     case RELEASE: result.status = lh_guard_release(c->guard, &error); break;
     case EXTEND: result.status = lh_guard_extend(c->guard, c->number, &error); break;
     case PUT: result.status = lh_guard_put(c->guard, key, c->key_len, value, c->value_len, NULL, &error); break;
     case DELETE: result.status = lh_guard_delete(c->guard, key, c->key_len, NULL, &error); break;
     case TXN: result.status = lh_guard_txn(c->guard, c->ops, c->count, &committed, &error); break;
     }
-    result.message = error.message, result.contenders = found, result.committed = committed;
+    result.message = error.message, result.contenders = found, result.committed = committed, result.leader = leader;
     on_done(c, &result);
     lh_contenders_free(found);
     lh_committed_free(committed);
+    lh_leader_free(leader);
     return NULL;
 }
 
@@ -245,7 +303,14 @@ static int32_t start(struct call *c, lh_op *op, lh_error *error) {
     case CLOSE: return lh_client_close_async(c->client, THEN);
     case QUEUE: return lh_client_queue_async(c->client, c->lock, THEN);
     case FORCE_RELEASE: return lh_client_force_release_async(c->client, c->lock, c->number, THEN);
-    case ACQUIRE: return lh_acquire_async(c->client, c->lock, &c->opts, THEN);
+    case LEADER: return lh_client_leader_async(c->client, c->lock, THEN);
+    case ACQUIRE:
+        if (c->wanted)
+            return (c->tries ? lh_try_acquire_all_async : lh_acquire_all_async)(c->client, c->wanted, c->count, &c->opts, THEN);
+        return (c->tries ? lh_try_acquire_async : lh_acquire_async)(c->client, c->lock, &c->opts, THEN);
+    case CAMPAIGN:
+        return (c->tries ? lh_try_campaign_async : lh_campaign_async)(c->client, c->lock, value, c->value_len, &c->opts, THEN);
+    case PROCLAIM: return lh_guard_proclaim_async(c->guard, value, c->value_len, THEN);
     case RELEASE: return lh_guard_release_async(c->guard, THEN);
     case EXTEND: return lh_guard_extend_async(c->guard, c->number, THEN);
     case PUT: return lh_guard_put_async(c->guard, key, c->key_len, value, c->value_len, THEN);
@@ -262,7 +327,7 @@ static void perform(struct call **pending, json_t *id) {
     int32_t status;
     if (call->blocks) {
         pthread_t thread;
-        keep_request(id, call->verb == ACQUIRE ? -(int64_t)call->opts.cancel.id : STUCK);
+        keep_request(id, call->opts.cancel.id ? -(int64_t)call->opts.cancel.id : STUCK);
         if (pthread_create(&thread, NULL, blocking, call) != 0)
             refuse("RESOURCE_EXHAUSTED", "no thread for a blocking call");
         pthread_detach(thread);
@@ -275,16 +340,27 @@ static void perform(struct call **pending, json_t *id) {
     *pending = NULL;
 }
 
-/* Answers before the first event does: whoever tells one waits for the lock. */
+/* Answers before the first event does, whose callback waits for the lock; the first leader is an answer by itself. */
 static void subscribe(struct call **pending, json_t *id) {
     struct call *call = *pending;
     lh_error error;
+    lh_op op;
+    int32_t status;
+    const bool observes = call->watch != NULL;
     pthread_mutex_lock(&lock);
-    int32_t status = call->hold ? lh_guard_on_lost(call->guard, LH_CALLBACK_THREAD, on_lost, call, NULL, &error)
-                                : lh_client_on_state(call->client, LH_CALLBACK_THREAD, on_state, call, NULL, &error);
-    if (status == LH_OK)
+    if (call->hold)
+        status = lh_guard_on_lost(call->guard, LH_CALLBACK_THREAD, on_lost, call, NULL, &error);
+    else if (call->watch)
+        status = lh_client_observe(call->client, call->lock, LH_CALLBACK_THREAD, on_leader, call, &op, &error);
+    else
+        status = lh_client_on_state(call->client, LH_CALLBACK_THREAD, on_state, call, NULL, &error);
+    if (status == LH_OK) {
         *pending = NULL;
-    print(answer(id, mono_ns(), status == LH_OK ? json_object() : failure(lh_strerror(status), error.message)));
+        if (observes) /* its callback waits for the lock, and has not freed it */
+            json_object_set_new(watches, call->watch, json_integer((json_int_t)op.id));
+    }
+    if (status != LH_OK || !observes)
+        print(answer(id, mono_ns(), status == LH_OK ? json_object() : failure(lh_strerror(status), error.message)));
     pthread_mutex_unlock(&lock);
 }
 
@@ -330,28 +406,16 @@ static bool blocks_by_default(void) {
 }
 
 static void read_acquire(json_t *request, struct call *call) {
-    static const char *const new_kinds[] = {"locks", "permits", "limit", "local_first", "linger_ms"};
-    const char *kind = optional_text(request, "kind");
-    /* They must never be taken for a mutex. */
-    if (kind && strcmp(kind, "mutex") != 0)
-        refuse("UNSUPPORTED", "there is no lock of the kind \"%s\"", kind);
-    for (size_t i = 0; i < sizeof new_kinds / sizeof *new_kinds; i++)
-        if (field(request, new_kinds[i], false))
-            refuse("UNSUPPORTED", "there is no lock with \"%s\"", new_kinds[i]);
-    const char *mode = optional_text(request, "mode"), *via = optional_text(request, "via");
-    call->lock = text(request, "lock"), call->hold = text(request, "hold"), call->client_name = text(request, "client");
+    const char *via = optional_text(request, "via");
+    call->hold = text(request, "hold"), call->client_name = text(request, "client");
+    if (call->verb == CAMPAIGN) {
+        call->lock = text(request, "election");
+        call->value = any_text(field(request, "value", true), "value", &call->value_len);
+    } else if (!(call->wanted = wanted_of(request, &call->count))) {
+        call->lock = text(request, "lock");
+    }
     call->client = client_of(call);
-    call->opts = (lh_acquire_opts){
-        .size = sizeof call->opts,
-        .wait_ms = wait_ms(request),
-        .ttl_ms = option_ms(request, "ttl_ms"),
-        .no_renew = is_false(request, "renew"),
-        .no_requeue = is_false(request, "requeue"),
-    };
-    if (mode && strcmp(mode, "try") == 0)
-        call->opts.wait_ms = 0;
-    else if (mode && strcmp(mode, "wait") != 0)
-        refuse(BAD_REQUEST, "mode is wait or try, not \"%s\"", mode);
+    call->opts = opts_of(request, &call->tries);
     if (via && strcmp(via, "sync") != 0 && strcmp(via, "async") != 0)
         refuse(BAD_REQUEST, "via is async or sync, not \"%s\"", via);
     call->blocks = via ? strcmp(via, "sync") == 0 : blocks_by_default();
@@ -408,6 +472,18 @@ static json_t *check(struct call *call) {
     return json_pack("{sbsI}", "held", held, "remaining_ms", (json_int_t)remaining);
 }
 
+static json_t *metrics(lh_client client) {
+    size_t room = 0;
+    char *text = NULL;
+    lh_client_metrics(client, NULL, 0, &room);
+    do {
+        text = realloc(text, room *= 2);
+    } while (lh_client_metrics(client, text, room, &room) == LH_INVALID_ARGUMENT && room > 0);
+    json_t *fields = json_pack("{so}", "text", json_string(text));
+    free(text);
+    return fields;
+}
+
 /* Answers a request at once where it needs nobody else; otherwise starts what will answer it. */
 static void handle(json_t *id, json_t *request, struct call **pending) {
     const char *op = json_string_value(field(request, "op", true));
@@ -421,6 +497,12 @@ static void handle(json_t *id, json_t *request, struct call **pending) {
         fields = json_object();
     } else if (IS("cancel")) {
         fields = cancel(request);
+    } else if (IS("unobserve")) {
+        lh_op watch = {look_up(watches, text(request, "watch"))};
+        if (!watch.id)
+            refuse(BAD_REQUEST, "nothing is observed by that name");
+        lh_op_cancel(watch);
+        fields = json_object();
     } else if (IS("version")) {
         fields = json_pack("{ssss}", "language", "c", "version", lh_version());
     }
@@ -428,36 +510,49 @@ static void handle(json_t *id, json_t *request, struct call **pending) {
         say(answer(id, mono_ns(), fields));
         return;
     }
-    if (IS("acquire")) {
-        call->verb = ACQUIRE;
+    if (IS("acquire") || IS("campaign")) {
+        call->verb = IS("acquire") ? ACQUIRE : CAMPAIGN;
         read_acquire(request, call);
         perform(pending, id);
         return;
     }
-    if (IS("ping") || IS("close") || IS("queue") || IS("force_release") || IS("on_state")) {
+    if (IS("ping") || IS("close") || IS("queue") || IS("force_release") || IS("on_state") || IS("leader") ||
+        IS("observe") || IS("metrics")) {
         call->client_name = text(request, "client");
         if (IS("queue") || IS("force_release"))
             call->lock = text(request, "lock");
+        if (IS("leader") || IS("observe"))
+            call->lock = text(request, "election");
+        if (IS("observe"))
+            call->watch = text(request, "watch");
         if (IS("force_release"))
             call->number = integer(field(request, "token", true), "token");
-        call->verb = IS("ping") ? PING : IS("close") ? CLOSE : IS("queue") ? QUEUE : FORCE_RELEASE;
+        call->verb = IS("ping") ? PING : IS("close") ? CLOSE : IS("queue") ? QUEUE : IS("leader") ? LEADER : FORCE_RELEASE;
         call->client = client_of(call);
         call->blocks = blocks_by_default();
-        IS("on_state") ? subscribe(pending, id) : perform(pending, id);
+        if (IS("metrics"))
+            say(answer(id, mono_ns(), metrics(call->client)));
+        else
+            IS("on_state") || IS("observe") ? subscribe(pending, id) : perform(pending, id);
         return;
     }
     if (IS("check") || IS("on_lost") || IS("release") || IS("extend") || IS("guarded_put") || IS("guarded_delete") ||
-        IS("guarded_txn")) {
+        IS("guarded_txn") || IS("proclaim")) {
         call->hold = text(request, "hold");
         if (IS("extend"))
             call->number = integer(field(request, "ttl_ms", true), "ttl_ms");
         if (IS("guarded_put") || IS("guarded_delete"))
             call->key = any_text(field(request, "key", true), "key", &call->key_len);
-        if (IS("guarded_put"))
+        if (IS("guarded_put") || IS("proclaim"))
             call->value = any_text(field(request, "value", true), "value", &call->value_len);
         if (IS("guarded_txn"))
             read_txn(request, call);
-        call->verb = IS("release") ? RELEASE : IS("extend") ? EXTEND : IS("guarded_put") ? PUT : IS("guarded_delete") ? DELETE : TXN;
+        call->verb = IS("release")          ? RELEASE
+                     : IS("extend")         ? EXTEND
+                     : IS("guarded_put")    ? PUT
+                     : IS("guarded_delete") ? DELETE
+                     : IS("proclaim")       ? PROCLAIM
+                                            : TXN;
         call->guard = guard_of(call);
         call->blocks = look_up(blocking_holds, call->hold);
         if (IS("check"))
@@ -509,6 +604,7 @@ int main(void) {
     size_t room = 0;
     ssize_t length;
     clients = json_object(), holds = json_object(), blocking_holds = json_object(), requests = json_object();
+    watches = json_object();
     while ((length = getline(&line, &room, stdin)) >= 0) {
         json_error_t wrong;
         json_t *request = parse(line, (size_t)length, &wrong);

@@ -91,14 +91,6 @@ static int64_t option_ms(json_t *request, const char *name) {
     return value ? integer(value, name) : 0;
 }
 
-/* In C, less than 0 is for ever, so a limit below 0 cannot be given. */
-static int64_t wait_ms(json_t *request) {
-    json_t *value = field(request, "wait_ms", false);
-    if (value && integer(value, "wait_ms") < 0)
-        refuse("INVALID_ARGUMENT", "the wait limit cannot be below 0, which says in C that there is none");
-    return value ? integer(value, "wait_ms") : -1;
-}
-
 static bool is_false(json_t *request, const char *name) {
     json_t *value = field(request, name, false);
     if (value && !json_is_boolean(value))

@@ -14,6 +14,8 @@ const clients = new Map()
 const holds = new Map()
 /** What had a name that has been given to something else: it goes on. */
 const former = []
+/** What observes elections, by the names that the runner chose. */
+const watches = new Map()
 /** What cancels a request, by its id as JSON. */
 const aborts = new Map()
 
@@ -48,20 +50,68 @@ const operations = {
   },
 
   async acquire(request, signal) {
-    request.isForMutex()
     const via = request.oneOf('via', ['async', 'sync']) ?? 'async'
     if (via === 'sync') throw unsupported('Node has no blocking form')
     const mode = request.oneOf('mode', ['wait', 'try']) ?? 'wait'
-    const [name, lock] = [request.need.text('hold'), request.need.text('lock')]
-    const tryOptions = { ttl: request.millis('ttl_ms'), renew: request.flag('renew'), signal }
+    const [name, claim, names] = [request.need.text('hold'), request.claim(), request.names()]
+    const sharing = { localFirst: request.localFirst(), linger: request.millis('linger_ms') }
+    const tryOptions = { ...claim, ...sharing, ttl: request.millis('ttl_ms'), renew: request.flag('renew'), signal }
     const options = { ...tryOptions, wait: request.millis('wait_ms'), requeue: request.flag('requeue') }
     const guard =
-      mode === 'try' ? await client(request).tryAcquire(lock, tryOptions) : await client(request).acquire(lock, options)
+      mode === 'try'
+        ? await client(request).tryAcquire(names, tryOptions)
+        : await client(request).acquire(names, options)
     if (guard === null) throw new Refusal('NOT_ACQUIRED', 'somebody holds it')
-    former.push(holds.get(name))
-    holds.set(name, guard)
-    const { key, token, sequence, lease, remaining } = guard
-    return { key, token: Number(token), sequence: Number(sequence), lease, remaining_ms: remaining }
+    return { ...keep(name, guard), ...(Array.isArray(names) && { keys: guard.keys }) }
+  },
+
+  async campaign(request, signal) {
+    const [name, value] = [request.need.text('hold'), request.need.text('value')]
+    const election = client(request).election(request.need.text('election'))
+    return keep(name, await election.campaign(value, { wait: request.millis('wait_ms'), signal }))
+  },
+
+  async proclaim(request, signal) {
+    const value = request.need.text('value')
+    const guard = hold(request)
+    // A hold of a lock has nothing to proclaim by.
+    if (guard.proclaim === undefined) throw new Refusal('INVALID_ARGUMENT', 'this hold is no lead of an election')
+    await guard.proclaim(value, { signal })
+  },
+
+  async leader(request, signal) {
+    const election = client(request).election(request.need.text('election'))
+    return leader(await election.leader({ signal }))
+  },
+
+  async observe(request) {
+    const name = request.need.text('watch')
+    const observer = client(request).election(request.need.text('election')).observe()
+    former.push(watches.get(name))
+    watches.set(name, observer)
+    const first = await observer.next()
+    // Behind the reply.
+    setImmediate(async () => {
+      const tell = (seen) => write({ event: 'leader', watch: name, ...leader(seen), mono_ns: monotonic() })
+      if (!first.done) tell(first.value)
+      try {
+        for await (const seen of observer) tell(seen)
+      } catch {
+        // It has no more to tell.
+      }
+    })
+  },
+
+  async unobserve(request) {
+    const name = request.need.text('watch')
+    const observer = watches.get(name)
+    if (observer === undefined) throw malformed(`nobody observes as ${name}`)
+    watches.delete(name)
+    await observer.return()
+  },
+
+  metrics(request) {
+    return { text: client(request).metrics().text }
   },
 
   cancel(request) {
@@ -79,11 +129,7 @@ const operations = {
 
   on_lost(request) {
     const name = request.need.text('hold')
-    const guard = hold(request)
-    const tell = (reason) => write({ event: 'lost', hold: name, reason, mono_ns: monotonic() })
-    // An event is over for who comes later, its signal is not. After the reply, in any case.
-    if (guard.signal.aborted) setImmediate(tell, guard.lostReason)
-    else guard.on('lost', tell)
+    hold(request).on('lost', (reason) => write({ event: 'lost', hold: name, reason, mono_ns: monotonic() }))
   },
 
   on_state(request) {
@@ -138,6 +184,19 @@ const operations = {
   version() {
     return { language: 'node', version: manifest.version }
   },
+}
+
+/** Keeps a guard under its name; what is said about it. */
+function keep(name, guard) {
+  former.push(holds.get(name))
+  holds.set(name, guard)
+  const { key, token, sequence, lease, remaining } = guard
+  return { key, token: Number(token), sequence: Number(sequence), lease, remaining_ms: remaining }
+}
+
+/** Who leads, for a reply or an event. */
+function leader(leader) {
+  return { value: leader?.value.toString() ?? null, token: leader === null ? null : Number(leader.token) }
 }
 
 function client(request) {

@@ -11,9 +11,6 @@ export class Refusal extends Error {
 export const malformed = (message) => new Refusal('BAD_REQUEST', message)
 export const unsupported = (message) => new Refusal('UNSUPPORTED', message)
 
-/** Fields of an acquire that ask for other kinds of locks. */
-const newKinds = ['locks', 'permits', 'limit', 'local_first', 'linger_ms']
-
 export class Request {
   #fields
 
@@ -81,12 +78,40 @@ export class Request {
     return value === undefined ? undefined : BigInt(value)
   }
 
-  /** Refuses what asks for anything else: it must never be taken for a mutex. */
-  isForMutex() {
-    const kind = this.text('kind') ?? 'mutex'
-    if (kind !== 'mutex') throw unsupported(`there is no lock of the kind ${kind}`)
-    const asked = newKinds.find((name) => this.field(name) !== undefined)
-    if (asked !== undefined) throw unsupported(`there is no lock with ${asked}`)
+  /** What of the lock is asked for, as the options of the package; it must never be taken for another kind. */
+  claim() {
+    const [kind, permits, of] = [this.text('kind') ?? 'mutex', this.permits('permits'), this.permits('limit')]
+    if (!['mutex', 'shared', 'semaphore'].includes(kind)) throw unsupported(`there is no lock of the kind ${kind}`)
+    if (kind !== 'semaphore') {
+      if (permits ?? of) throw new Refusal('INVALID_ARGUMENT', 'only a semaphore has permits and a limit')
+      return kind === 'shared' ? { shared: true } : {}
+    }
+    if (of === undefined) throw malformed('a semaphore needs the field limit')
+    return { permits, of }
+  }
+
+  /** The lock or the locks, as the package takes names. */
+  names() {
+    const locks = this.#typed('locks', 'a list of locks', Array.isArray)
+    if (locks === undefined) return this.need.text('lock')
+    return locks.map((fields) => {
+      if (typeof fields !== 'object' || fields === null) throw malformed('a lock of a list is an object')
+      const lock = new Request(fields)
+      return { name: lock.need.text('lock'), ...lock.claim() }
+    })
+  }
+
+  /** How the lock is shared within a client, as an option of the package. */
+  localFirst() {
+    const isRight = (value) => typeof value === 'boolean' || (typeof value === 'object' && !Array.isArray(value))
+    const value = this.#typed('local_first', 'true, false or an object', isRight)
+    if (typeof value !== 'object') return value
+    const bound = new Request(value)
+    return { turns: bound.permits('turns'), time: bound.millis('ms') }
+  }
+
+  permits(name) {
+    return this.#whole(name)
   }
 
   oneOf(name, known) {

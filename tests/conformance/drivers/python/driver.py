@@ -22,8 +22,6 @@ if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
 
 Fields = dict[str, Any]
-# Fields of an acquire that ask for other kinds of locks.
-NEW_KINDS = ("locks", "permits", "limit", "local_first", "linger_ms")
 # What no language's 64 bits can hold stops here.
 MOST = 2**63
 # The form that is meant where a request says nothing: see `run-sync`.
@@ -107,14 +105,19 @@ class Request:
             raise malformed(f"{name} is one of {', '.join(choices)}, not {value!r}")
         return value
 
-    def is_for_mutex(self) -> None:
-        """Refuses what asks for anything else: it must never be taken for a mutex."""
-        kind = self.get("kind", str)
-        if kind not in (None, "mutex"):
-            raise unsupported(f"there is no lock of the kind {kind!r}")
-        for name in NEW_KINDS:
-            if self.fields.get(name) is not None:
-                raise unsupported(f"there is no lock with {name!r}")
+    def objects(self, name: str) -> list[Request] | None:
+        items: list[Fields] | None = self.get(name, list)
+        if items is not None and not all(isinstance(item, dict) for item in items):
+            raise malformed(f"the field {name!r} must be a list of objects")
+        return None if items is None else [Request(item) for item in items]
+
+    def local_first(self) -> bool | leasehold.LocalFirst:
+        value: bool | Fields | None = self.get("local_first", bool, dict)
+        if not isinstance(value, dict):
+            return value or False
+        usual, bound = leasehold.LocalFirst(), Request(value)
+        turns, time = bound.whole("turns"), bound.seconds("ms")
+        return leasehold.LocalFirst(usual.turns if turns is None else turns, usual.time if time is None else time)
 
 
 class Driver:
@@ -123,6 +126,7 @@ class Driver:
     def __init__(self) -> None:
         self.clients: dict[str, leasehold.Client] = {}
         self.holds: dict[str, leasehold.Guard | aio.Guard] = {}
+        self.watches: dict[str, Callable[[], object]] = {}
         # What had a name that has been given to something else: it goes on.
         self.former: list[object] = []
         # Every request, by its id: what ends it, where it was not answered at once.
@@ -196,28 +200,116 @@ class Driver:
         self.subscribe(request, lambda: client.on_state(lambda state: tell(state=state.name.upper())))
 
     def op_acquire(self, request: Request) -> Awaitable[Fields]:
-        request.is_for_mutex()
         mode = request.one_of("mode", "wait", "try")
         is_sync = request.one_of("via", *FORMS) == "sync"
-        hold, name = request.need("hold", str), request.need("lock", str)
+        hold, client = request.need("hold", str), self.client(request)
         options: Fields = {"ttl": request.seconds("ttl_ms"), "timeout": request.seconds("wait_ms")}
+        options |= {"local_first": request.local_first(), "linger": request.seconds("linger_ms")}
         for flag in ("renew", "requeue"):
             if (value := request.get(flag, bool)) is not None:
                 options[flag] = value
-        client = self.client(request)
+        several = request.objects("locks")
+        shape = client if is_sync else aio.Client.of(client)
+        lock: Any
+        if several is None:
+            lock = locking(shape, request, options)
+        else:
+            lock = shape.all(*(locking(shape, one, {}) for one in several), **options)
         if not is_sync:
-            return self.acquired(hold, attempt(aio.Client.of(client).lock(name, **options), mode))
-        lock, cancel = client.lock(name, **options), leasehold.Cancel()
+            return self.acquired(hold, attempt(lock, mode), several is not None)
+        cancel = leasehold.Cancel()
         self.requests[json.dumps(request.fields["id"])] = cancel.cancel
-        return self.acquired(hold, in_thread(attempt, lock, mode, cancel=cancel))
+        return self.acquired(hold, in_thread(attempt, lock, mode, cancel=cancel), several is not None)
 
-    async def acquired(self, hold: str, attempt: Awaitable[leasehold.Guard | aio.Guard | None]) -> Fields:
+    def op_campaign(self, request: Request) -> Awaitable[Fields]:
+        hold, value = request.need("hold", str), request.need("value", str)
+        name, client, wait = request.need("election", str), self.client(request), request.seconds("wait_ms")
+        if request.one_of("via", *FORMS) == "async":
+            return self.acquired(hold, aio.Client.of(client).election(name).campaign(value, wait))
+        cancel = leasehold.Cancel()
+        self.requests[json.dumps(request.fields["id"])] = cancel.cancel
+        return self.acquired(hold, in_thread(client.election(name).campaign, value, wait, cancel=cancel))
+
+    def op_proclaim(self, request: Request) -> Awaitable[Fields]:
+        value, guard = request.need("value", str), self.hold(request)
+        if not isinstance(guard, (leasehold.Leadership, aio.Leadership)):
+            raise leasehold.InvalidArgument("the guard of a lock has nothing to proclaim")
+        return nothing(self.under(request, guard, guard.proclaim, value))
+
+    async def op_leader(self, request: Request) -> Fields:
+        name, client = request.need("election", str), self.client(request)
+        election, blocking = aio.Client.of(client).election(name), client.election(name)
+        return leading(await self.run(request, FORMS[0] == "sync", election.leader, blocking.leader))
+
+    async def op_observe(self, request: Request) -> None:
+        watch, name, client = request.need("watch", str), request.need("election", str), self.client(request)
+        if FORMS[0] == "sync":
+            observation = client.election(name).observe()
+            following, end = in_thread(self.follow, watch, request, observation), observation.close
+            await self.watched(watch, following, end)
+        else:
+            observed = aio.Client.of(client).election(name).observe()
+            task = asyncio.ensure_future(self.follow_async(watch, request, observed))
+            # Cancelled when nobody observes any more, which is no answer to this.
+            await self.watched(watch, asyncio.wait({task}), task.cancel)
+
+    async def watched(self, watch: str, following: Awaitable[object], end: Callable[[], object]) -> None:
+        # A name that is given anew stands for the new one, and the old one goes on.
+        self.former.append(self.watches.get(watch))
+        self.watches[watch] = end
+        await following
+
+    def follow(self, watch: str, request: Request, observed: leasehold.Observation) -> None:
+        tell, is_first = self.teller("leader", watch=watch), True
+        try:
+            for leader in observed:
+                self.told(request, tell, leader, is_first)
+                is_first = False
+        except leasehold.LeaseholdError as error:
+            if is_first:
+                refuse(request.fields["id"], error)
+
+    async def follow_async(self, watch: str, request: Request, observed: aio.Observation) -> None:
+        tell, is_first = self.teller("leader", watch=watch), True
+        try:
+            async for leader in observed:
+                self.told(request, tell, leader, is_first)
+                is_first = False
+        except leasehold.LeaseholdError as error:
+            if is_first:
+                refuse(request.fields["id"], error)
+
+    def told(
+        self, request: Request, tell: Callable[..., None], leader: leasehold.Leader | None, is_first: bool
+    ) -> None:
+        with output:
+            if is_first:
+                reply(request.fields["id"], {})
+            tell(**leading(leader))
+
+    def op_unobserve(self, request: Request) -> Fields:
+        watch = request.need("watch", str)
+        end = self.watches.pop(watch, None)
+        if end is None:
+            raise malformed(f"nobody observes as {watch!r}")
+        end()
+        return {}
+
+    def op_metrics(self, request: Request) -> Fields:
+        client = self.client(request)
+        return {"text": str(client.metrics() if FORMS[0] == "sync" else aio.Client.of(client).metrics())}
+
+    async def acquired(
+        self, hold: str, attempt: Awaitable[leasehold.Guard | aio.Guard | None], is_several: bool = False
+    ) -> Fields:
         guard = await attempt
         if guard is None:
             raise leasehold.LockTimeout("somebody holds it")
         self.former.append(self.holds.get(hold))
         self.holds[hold] = guard
-        fields = {"key": guard.key, "token": guard.token, "sequence": guard.sequence, "lease": guard.lease}
+        fields: Fields = {"key": guard.key, "token": guard.token, "sequence": guard.sequence, "lease": guard.lease}
+        if is_several:
+            fields["keys"] = list(guard.keys)
         return {**fields, "remaining_ms": int(guard.remaining * 1000)}
 
     def op_cancel(self, request: Request) -> Fields:
@@ -324,6 +416,27 @@ class Driver:
             reply(request.fields["id"], {})
 
 
+def locking(client: leasehold.Client | aio.Client, request: Request, options: Fields) -> Any:
+    """The lock that an acquire, or one of several in it, asks for."""
+    name, kind = request.need("lock", str), request.get("kind", str)
+    permits, limit = request.whole("permits"), request.whole("limit")
+    if kind == "semaphore":
+        if limit is None:
+            raise malformed('a semaphore needs the field "limit"')
+        return client.semaphore(name, limit, permits=1 if permits is None else permits, **options)
+    if kind not in (None, "mutex", "shared"):
+        raise unsupported(f"there is no lock of the kind {kind!r}")
+    if permits is not None or limit is not None:
+        raise leasehold.InvalidArgument("only a semaphore has permits and a limit")
+    return client.rwlock(name, **options).read() if kind == "shared" else client.lock(name, **options)
+
+
+def leading(leader: leasehold.Leader | None) -> Fields:
+    if leader is None:
+        return {"value": None, "token": None}
+    return {"value": leader.value.decode(errors="replace"), "token": leader.token}
+
+
 def stuck() -> None:
     raise unsupported("Python cannot end this blocking call from another thread")
 
@@ -376,11 +489,12 @@ async def in_thread(function: Callable[..., Any], *args: object, **how: object) 
     return await future
 
 
-def finish(id_: object, task: asyncio.Task[Fields]) -> None:
+def finish(id_: object, task: asyncio.Task[Fields | None]) -> None:
     if task.cancelled():
         refuse(id_, leasehold.OperationCancelled("its task was cancelled"))
     elif (error := task.exception()) is None:
-        reply(id_, task.result())
+        if (fields := task.result()) is not None:  # Otherwise it was given.
+            reply(id_, fields)
     elif isinstance(error, (Refusal, leasehold.LeaseholdError)):
         refuse(id_, error)
     else:

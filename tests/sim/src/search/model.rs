@@ -13,23 +13,28 @@ use std::{
 };
 
 use leasehold::{
-    Code, Error,
+    Claim, Code, Error,
     clock::Moment,
-    hub::{Acquire, Config, Hub, Input, LeaseIds, RpcId, StreamId},
-    queue::wire,
+    hub::{Acquire, Action, Batching, Config, Hub, Input, LeaseIds, RpcId, StreamId, Want},
+    queue::wire::{self, claim_of},
     store::{
         Key, KeyValue, Keys, LeaseId, Op, Renewed, Reply, Request, StoreError, Txn, WatchId, WatchReply, memory::Kv,
     },
-    terms::{Mode, SessionId, Ticket},
+    terms::{Mode, SessionId, Sharing, Ticket},
 };
 
 pub use self::steps::Step;
 use super::{
     fingerprint::{Part, of},
-    scenario::{Budget, Scenario},
+    scenario::{Budget, Job, Scenario},
 };
-use crate::rules::{Broken, Rule, Verdict};
+use crate::{
+    check::{exclude_each_other, goes_beside},
+    loans::Loans,
+    rules::{Broken, Rule, Verdict},
+};
 
+/// Where the foreign contender stands.
 const NAME: &str = "/a";
 const FOREIGN: LeaseId = LeaseId(0xf);
 
@@ -37,7 +42,7 @@ const FOREIGN: LeaseId = LeaseId(0xf);
 enum Task {
     Unasked,
     Asked,
-    Holds { key: Key, token: i64, session: SessionId },
+    Holds { keys: Vec<Key>, token: i64, session: SessionId },
     Lost,
     Releasing,
     Done,
@@ -49,6 +54,7 @@ struct Node {
     hub: Hub,
     tasks: Vec<Task>,
     deadlines: BTreeMap<SessionId, Moment>,
+    loans: Loans,
     leases: BTreeSet<LeaseId>,
     is_closing: bool,
     is_closed: bool,
@@ -98,7 +104,9 @@ pub struct State {
     wires: Part<Wires>,
     foreign: Foreign,
     budget: Budget,
-    last_token: i64,
+    /// The highest token of an owner with each claim of each name, and the sequence of that owner.
+    tokens: BTreeMap<(Vec<u8>, Claim), (i64, u64)>,
+    sharing: [Sharing; 2],
     robbed: BTreeSet<(Key, i64)>,
 }
 
@@ -112,12 +120,21 @@ impl State {
                 call_timeout: Duration::from_secs(1),
                 request_timeout: Duration::from_secs(10),
                 window: 256,
+                // As soon as one request is on its way, others wait for it.
+                batching: Batching { ahead: 1, ..Batching::USUAL },
                 seed: client as u64 + 1,
                 lease_ids: LeaseIds::Seeded,
             };
             let tasks = vec![Task::Unasked; scenario.tasks[client].len()];
-            let (deadlines, leases) = (BTreeMap::new(), BTreeSet::new());
-            Part::new(Node { hub: Hub::new(config), tasks, deadlines, leases, is_closing: false, is_closed: false })
+            Part::new(Node {
+                hub: Hub::new(config),
+                tasks,
+                deadlines: BTreeMap::new(),
+                loans: Loans::default(),
+                leases: BTreeSet::new(),
+                is_closing: false,
+                is_closed: false,
+            })
         };
         let mut state = Self {
             now: Moment::from_nanos(1_000_000_000),
@@ -126,7 +143,8 @@ impl State {
             wires: Part::new(Wires::default()),
             foreign: if scenario.has_foreign { Foreign::Absent } else { Foreign::Gone },
             budget: scenario.budget,
-            last_token: 0,
+            tokens: BTreeMap::new(),
+            sharing: scenario.sharing,
             robbed: BTreeSet::new(),
         };
         if scenario.is_warm {
@@ -140,7 +158,8 @@ impl State {
     /// Takes and releases a lock of another name, so that the client has its lease.
     fn warm_up(&mut self, scenario: &Scenario, client: u8) {
         let warm = Ticket(1_000);
-        let acquire = Acquire { name: Arc::from("/warm"), ..acquire(scenario, client, Mode::Try) };
+        let job = Job { mode: Mode::Try, wants: vec![("/warm", Claim::Exclusive)] };
+        let acquire = Acquire { sharing: Sharing::default(), ..acquire(scenario, client, &job) };
         let mut told = Vec::new();
         for input in [Input::Acquire(warm, acquire), Input::Release(warm)] {
             let taken = self.feed(client, input, &mut told);
@@ -159,7 +178,7 @@ impl State {
             [self.nodes[0].fingerprint(), self.nodes[1].fingerprint()],
             self.etcd.fingerprint(),
             self.wires.fingerprint(),
-            (self.foreign, self.budget, self.last_token, &self.robbed),
+            (self.foreign, self.budget, &self.tokens, &self.robbed),
         ))
     }
 
@@ -232,8 +251,13 @@ impl State {
             Step::Root => Ok(()),
             Step::Start(client, ticket) => {
                 self.set(client, ticket, Task::Asked);
-                let mode = scenario.tasks[client as usize][ticket.0 as usize];
-                self.feed(client, Input::Acquire(ticket, acquire(scenario, client, mode)), told)
+                let job = &scenario.tasks[client as usize][ticket.0 as usize];
+                let (now, acquire) = (self.now, acquire(scenario, client, job));
+                let take = |node: &mut Node| node.loans.take(now, ticket, &acquire);
+                match self.nodes[client as usize].change(take) {
+                    Some(hold) => self.carry_out(client, Action::Acquired(ticket, hold)),
+                    None => self.feed(client, Input::Acquire(ticket, acquire), told),
+                }
             }
             Step::Cancel(client, ticket) => {
                 self.budget.cancels -= 1;
@@ -241,7 +265,16 @@ impl State {
             }
             Step::Release(client, ticket) => {
                 self.set(client, ticket, Task::Releasing);
-                self.feed(client, Input::Release(ticket), told)
+                let now = self.now;
+                if self.nodes[client as usize].change(|node| node.loans.give_back(now, ticket, true)) {
+                    self.set(client, ticket, Task::Done);
+                    return Ok(());
+                }
+                let known = self.nodes[client as usize].loans.ticket_of(ticket);
+                if let Some(recalled) = self.nodes[client as usize].change(|node| node.loans.recall(known)) {
+                    self.feed(client, recalled, told)?;
+                }
+                self.feed(client, Input::Release(known), told)
             }
             Step::Close(client) => {
                 self.budget.closes -= 1;
@@ -327,51 +360,84 @@ impl State {
         }
     }
 
-    /// What must hold in every state: whoever holds stands first in the store, but for keys that its own client has left.
+    /// What must hold in every state: what is held of a name goes together, and whoever holds is admitted by the store, but for keys
+    /// that its own client has left.
     fn judge(&self) -> Verdict {
-        let mut holds = Vec::new();
+        let mut holds: BTreeMap<&[u8], Vec<(usize, &Key, i64)>> = BTreeMap::new();
         for (client, node) in self.nodes.iter().enumerate() {
             for task in &node.tasks {
-                if let Task::Holds { key, token, session } = task
+                if let Task::Holds { keys, token, session } = task
                     && node.deadlines.get(session).is_some_and(|until| *until > self.now)
                     && !node.is_closing
-                    && !self.robbed.contains(&(key.clone(), *token))
+                    && !keys.iter().any(|key| self.robbed.contains(&(key.clone(), *token)))
                 {
-                    holds.push((client, key, *token));
+                    for key in keys {
+                        holds.entry(name_of(key)).or_default().push((client, key, *token));
+                    }
                 }
             }
         }
-        if holds.len() > 1 {
-            return Err(Rule::TwoOwners.broken(format!("{holds:?}")));
+        self.judge_loans()?;
+        if holds.is_empty() {
+            return Ok(());
         }
-        let Some((client, key, token)) = holds.first() else { return Ok(()) };
-        let queue = self.contenders();
-        if !queue.iter().any(|kv| kv.key == **key && kv.create_revision == *token) {
-            return Err(Rule::KeyGone.broken(format!("client {client} holds by {key:?}, which does not stand")));
-        }
-        let is_own = |kv: &KeyValue| kv.lease.is_some_and(|lease| self.nodes[*client].leases.contains(&lease));
-        match queue.iter().find(|kv| kv.create_revision < *token && !is_own(kv)) {
-            Some(ahead) => {
-                let how = format!("client {client} holds by {key:?}, but {:?} stands ahead", ahead.key);
-                Err(Rule::Overtaken.broken(how))
+        let everybody = self.contenders();
+        for (name, holds) in holds {
+            if (1..holds.len()).any(|n| !goes_beside(claim_of(holds[n].1), holds[..n].iter().map(|it| claim_of(it.1))))
+            {
+                return Err(Rule::TwoOwners.broken(format!("{holds:?}")));
             }
-            None => Ok(()),
+            let queue: Vec<_> = everybody.iter().filter(|kv| name_of(&kv.key) == name).collect();
+            for (client, key, token) in holds {
+                if !queue.iter().any(|kv| kv.key == *key && kv.create_revision == token) {
+                    return Err(Rule::KeyGone.broken(format!("client {client} holds by {key:?}, which does not stand")));
+                }
+                let is_own = |kv: &KeyValue| kv.lease.is_some_and(|lease| self.nodes[client].leases.contains(&lease));
+                let ahead: Vec<_> =
+                    queue.iter().filter(|kv| kv.create_revision < token && !is_own(kv)).map(|kv| &kv.key).collect();
+                if !goes_beside(claim_of(key), ahead.iter().map(|key| claim_of(key))) {
+                    let how = format!("client {client} holds by {key:?}, but {ahead:?} stand ahead");
+                    return Err(Rule::Overtaken.broken(how));
+                }
+            }
         }
+        Ok(())
     }
+
+    /// Tokens grow along whatever excludes each other.
+    fn grow(&mut self, key: &Key, token: (i64, u64)) -> Verdict {
+        let (name, claim) = (name_of(key), claim_of(key));
+        let others = self.tokens.iter().filter(|((of, other), _)| of == name && exclude_each_other(claim, *other));
+        if let Some((other, last)) = others.max_by_key(|(_, last)| **last)
+            && token <= *last
+        {
+            return Err(Rule::TokenNotGrown.broken(format!("{key} has token {token:?} after {last:?} of {other:?}")));
+        }
+        let last = self.tokens.entry((name.to_vec(), claim)).or_default();
+        *last = token.max(*last);
+        Ok(())
+    }
+}
+
+/// The name that a key stands below.
+fn name_of(key: &Key) -> &[u8] {
+    let end = key.as_bytes().iter().rposition(|byte| *byte == b'/').unwrap_or_default();
+    &key.as_bytes()[..end]
 }
 
 fn foreign_key() -> Key {
     Key::from(format!("{NAME}/{FOREIGN}"))
 }
 
-fn acquire(scenario: &Scenario, client: u8, mode: Mode) -> Acquire {
+fn acquire(scenario: &Scenario, client: u8, job: &Job) -> Acquire {
     Acquire {
-        name: Arc::from(NAME),
-        mode,
+        wants: job.wants.iter().map(|(name, claim)| Want { name: Arc::from(*name), claim: *claim }).collect(),
+        mode: job.mode,
         ttl: Duration::from_secs(scenario.ttl[client as usize]),
         renew: true,
         requeue: true,
         wait: None,
+        sharing: scenario.sharing[client as usize],
         value: Arc::default(),
     }
 }

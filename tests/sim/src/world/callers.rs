@@ -1,13 +1,20 @@
 //! The callers in the processes: what they ask for, and what the answers must be like.
 
 use leasehold::{
-    Code, Error,
-    hub::{Action, Input},
+    Claim, Code, Error,
+    hub::{Action, Hold, Input, Want},
+    store::KeyValue,
     terms::{Mode, Ticket},
 };
 
 use super::{Event, Part, World};
-use crate::{MS, SEC, check::Owner, client::Step, rules::Rule};
+use crate::{
+    MS, SEC,
+    check::Owner,
+    client::{Step, Task},
+    elections::OBSERVERS,
+    rules::{Rule, Verdict},
+};
 
 /// Room for a clock that runs wrong by 1 % and for messages on their way.
 const SLACK: u64 = 200 * MS;
@@ -20,17 +27,36 @@ impl World {
             Action::Acquired(ticket, hold) => {
                 self.counts.wins += 1;
                 let task = self.plan.clients[client].tasks[ticket.0 as usize - 1].clone();
-                let queue = self.cluster.contenders(&task.acquire.name);
+                let queues: Vec<_> =
+                    task.acquire.wants.iter().map(|want| self.cluster.contenders(&want.name)).collect();
                 let leases = &self.clients[client].leases;
                 let is_own = |key: &leasehold::store::Key| {
                     leases.iter().any(|lease| leasehold::queue::wire::is_chosen_by(key, *lease))
                 };
-                let verdict = self.judge.on_acquired(now, client, ticket, &task.acquire.name, &hold, &queue, is_own);
+                let all = task.acquire.wants.iter().zip(&hold.keys).zip(&queues);
+                let mut judge = std::mem::take(&mut self.judge);
+                let judged = all.map(|((want, key), queue)| {
+                    judge.on_acquired(now, client, ticket, want, (key, &hold), queue, is_own)
+                });
+                let mut verdict = judged.collect::<Result<Vec<_>, _>>().map(drop);
+                if hold.keys.len() != task.acquire.wants.len() {
+                    verdict = Err(Rule::WrongAnswer.broken(format!("{ticket:?} won {:?}", hold.keys)));
+                }
+                self.judge = judge;
+                self.break_rule(verdict);
+                let others = self.others(client, &task.acquire.wants[0].name);
+                let verdict = self.judge_order(client, ticket, &hold);
+                self.break_rule(verdict);
+                let verdict = self.stays.on_acquired(now, &hold, task.acquire.sharing, others.as_deref());
                 self.break_rule(verdict);
                 self.answer(client, ticket, None);
                 if let Some((after, _)) = task.extend {
                     self.at(now + after.min(task.hold), Event::Step { client, ticket, step: Step::Extend });
                 }
+                for after in task.proclaims {
+                    self.at(now + after, Event::Step { client, ticket, step: Step::Proclaim });
+                }
+                self.task(client, ticket).hold = Some(hold);
                 self.at(now + task.hold, Event::Step { client, ticket, step: Step::Release });
             }
             Action::Failed(ticket, error) => {
@@ -82,12 +108,63 @@ impl World {
                 self.break_rule(verdict);
             }
             Action::Health(..) | Action::SessionOver(_) => {}
+            Action::Observed(ticket, sight) => self.on_observed(client, ticket, &sight),
+            Action::ObserverFailed(ticket, error) => self.on_observer_failed(client, ticket, &error),
             Action::Closed => self.on_closed(client),
             other => self.send(client, other),
         }
     }
 
-    fn task(&mut self, client: usize, ticket: Ticket) -> &mut crate::client::Task {
+    /// Those who share a place take turns in the order in which they asked. After a loss they ask again, all at once.
+    fn judge_order(&self, client: usize, ticket: Ticket, hold: &Hold) -> Verdict {
+        let tasks = &self.plan.clients[client].tasks;
+        let acquire = &tasks[ticket.0 as usize - 1].acquire;
+        let asked_at = |ticket: Ticket| self.clients[client].tasks.get(&ticket).and_then(|task| task.asked_at);
+        let is_overtaken = |(other, task): &(&Ticket, &Task)| {
+            let their = &tasks[other.0 as usize - 1].acquire;
+            let shares = their.sharing.local_first.is_some() && their.renew && their.mode == Mode::Wait;
+            shares
+                && (&their.wants, their.ttl) == (&acquire.wants, acquire.ttl)
+                && !task.is_answered
+                && task.asked_at.is_some_and(|at| Some(at) < asked_at(ticket))
+        };
+        let waiting = self.clients[client].tasks.iter().find(is_overtaken);
+        match waiting.filter(|_| hold.sequence > 0 && self.plan.is_calm()) {
+            Some((other, _)) => {
+                Err(Rule::Overtaken.broken(format!("client {client} {ticket:?} took its turn before {other:?}")))
+            }
+            None => Ok(()),
+        }
+    }
+
+    /// The keys of others in the queue of a name, where nothing goes wrong and so everybody knows of them soon.
+    fn others(&self, client: usize, name: &str) -> Option<Vec<KeyValue>> {
+        let leases = &self.clients[client].leases;
+        let is_own = |kv: &KeyValue| leases.iter().any(|lease| leasehold::queue::wire::is_chosen_by(&kv.key, *lease));
+        let mut queue = self.cluster.contenders(name);
+        queue.retain(|kv| !is_own(kv));
+        self.plan.is_calm().then_some(queue)
+    }
+
+    /// A place is kept although nobody holds it, or is so no more.
+    pub(super) fn judge_loan(&mut self, client: usize, action: &Action) {
+        match action {
+            Action::Lend(_, loan) => {
+                let verdict = self.stays.on_kept(&loan.hold);
+                self.break_rule(verdict);
+            }
+            Action::Recall(ticket) => {
+                let Some((loan, since)) = self.clients[client].loans.free(*ticket) else { return };
+                let (key, others) = (loan.hold.keys[0].clone(), self.others(client, &loan.name));
+                let since = self.clients[client].true_time(since);
+                let verdict = self.stays.on_given_up(self.now, since, &key, others.as_deref());
+                self.break_rule(verdict);
+            }
+            _ => {}
+        }
+    }
+
+    fn task(&mut self, client: usize, ticket: Ticket) -> &mut Task {
         self.clients[client].tasks.entry(ticket).or_default()
     }
 
@@ -120,6 +197,7 @@ impl World {
             Code::NotAcquired => acquire.mode == Mode::Try || acquire.wait.is_some(),
             Code::Cancelled => cancelled_at.is_some(),
             Code::Closed => is_closing,
+            Code::LimitMismatch => acquire.wants.iter().any(|want| self.is_muddled(want)),
             Code::Lost => !acquire.requeue && !is_calm,
             Code::Unavailable | Code::DeadlineExceeded => !is_calm,
             _ => false,
@@ -129,13 +207,25 @@ impl World {
         }
     }
 
+    /// Whether others claim of the name what cannot be weighed against this.
+    fn is_muddled(&self, want: &Want) -> bool {
+        let tasks = self.plan.clients.iter().flat_map(|client| &client.tasks);
+        let mut all = tasks.flat_map(|task| &task.acquire.wants);
+        let limit = |claim| if let Claim::Permits { limit, .. } = claim { limit } else { 0 };
+        let differs = |other: &Want| other.claim != Claim::Exclusive && limit(other.claim) != limit(want.claim);
+        want.claim != Claim::Exclusive && all.any(|other| other.name == want.name && differs(other))
+    }
+
     /// A client sees its own releases: a try wins if nobody but this client ever wanted the name, and all that did let go of it.
     fn expect_of_try(&mut self, client: usize, ticket: Ticket, acquire: &leasehold::hub::Acquire) {
         let plans = self.plan.clients[client].tasks.clone();
         let is_alone =
             self.plan.is_calm() && self.clients.len() == 1 && self.foreign.is_empty() && acquire.wait.is_none();
         let others = self.clients[client].tasks.iter_mut().filter(|(other, task)| {
-            **other != ticket && task.asked_at.is_some() && plans[other.0 as usize - 1].acquire.name == acquire.name
+            **other != ticket && task.asked_at.is_some() && {
+                let wants = &plans[other.0 as usize - 1].acquire.wants;
+                wants.iter().any(|other| acquire.wants.iter().any(|want| want.name == other.name))
+            }
         });
         let mut is_free = true;
         for (_, task) in others {
@@ -148,6 +238,7 @@ impl World {
     fn on_released(&mut self, client: usize, ticket: Ticket, result: &Result<(), Error>) {
         self.last_progress = self.now;
         let (now, is_calm, was_frozen) = (self.now, self.plan.is_calm(), self.clients[client].was_frozen);
+        let shares = self.plan.clients[client].tasks[ticket.0 as usize - 1].acquire.sharing.is_some();
         let is_only_robbed = self.plan.is_only_robbed();
         // Where requests wait their turn, a release waits as long as etcd answers anybody.
         let is_narrow = self.clients[client].plan.config.window < leasehold::hub::WINDOW;
@@ -156,6 +247,9 @@ impl World {
         let (was_lost, was_robbed) = (task.is_lost || task.is_void, task.was_robbed);
         task.is_released = true;
         let since = task.releasing_since.take();
+        // Who passes a shared place on, or keeps it for a while, asks nobody and answers at once: such a release cannot know what the
+        // watch has not told yet. One that gives the place up asks, and must.
+        let asked_nobody = shares && since == Some(now);
         let who = format!("client {client} {ticket:?}");
         match since {
             None => self.break_rule(Err(Rule::AnsweredTwice.broken(format!("{who}: a release was answered twice")))),
@@ -166,7 +260,7 @@ impl World {
         }
         let fits = match result {
             // With a reply that went missing, nobody knows whose delete it was.
-            Ok(()) => !(was_lost || was_robbed && is_only_robbed),
+            Ok(()) => !(was_lost || was_robbed && is_only_robbed && !asked_nobody),
             Err(error) if was_lost => error.code() == Code::NotHeld,
             Err(error) => !is_calm && matches!(error.code(), Code::Lost | Code::Unavailable | Code::DeadlineExceeded),
         };
@@ -180,6 +274,9 @@ impl World {
         if !self.clients[client].is_open() {
             return;
         }
+        if ticket.0 >= OBSERVERS {
+            return self.observe_step(client, ticket, step);
+        }
         let (now, plan) = (self.now, self.plan.clients[client].tasks[ticket.0 as usize - 1].clone());
         let task = self.task(client, ticket);
         let input = match step {
@@ -189,6 +286,11 @@ impl World {
                 self.counts.acquires += 1;
                 if let Some(after) = plan.cancel_after {
                     self.at(now + after, Event::Step { client, ticket, step: Step::Cancel });
+                }
+                let local = self.clients[client].local(now);
+                if let Some(hold) = self.clients[client].loans.take(local, ticket, &plan.acquire) {
+                    self.log(|_| format!("client {client} {ticket:?} takes {hold:?} without a word"));
+                    return self.carry_out(client, Action::Acquired(ticket, hold));
                 }
                 Input::Acquire(ticket, plan.acquire)
             }
@@ -201,17 +303,60 @@ impl World {
             Step::Extend if task.releasing_since.is_some() || task.is_released => return,
             Step::Extend => {
                 task.extending_since = Some(now);
-                Input::Extend(ticket, plan.extend.map(|(_, span)| span).unwrap_or_default())
+                let known = self.recall(client, ticket);
+                self.clients[client].loans.extends(known, ticket);
+                Input::Extend(known, plan.extend.map(|(_, span)| span).unwrap_or_default())
             }
+            // Whoever has released or lost it asks, too: it may have been about to when that happened.
+            Step::Proclaim => {
+                if let Some(hold) = task.hold.clone() {
+                    self.proclaim(client, hold);
+                }
+                return;
+            }
+            Step::Observe | Step::Unobserve => return,
             Step::Release => {
                 task.releasing_since = Some(now);
                 let owner = Owner::Ours(client, ticket);
                 self.task(client, ticket).was_robbed = self.judge.was_robbed(owner);
                 self.judge.on_end(owner);
-                Input::Release(ticket)
+                let local = self.clients[client].local(now);
+                if self.clients[client].loans.give_back(local, ticket, !plan.is_unsettled) {
+                    self.log(|_| format!("client {client} {ticket:?} gives its place back without a word"));
+                    return self.on_released(client, ticket, &Ok(()));
+                }
+                let known = self.recall(client, ticket);
+                if plan.is_unsettled {
+                    if let Some(hold) = &self.task(client, ticket).hold {
+                        let hold = hold.clone();
+                        self.stays.on_unsettled(&hold);
+                    }
+                    self.feed(client, Input::Unsettled(known));
+                }
+                Input::Release(known)
             }
         };
         self.feed(client, input);
+    }
+
+    fn observe_step(&mut self, client: usize, ticket: Ticket, step: Step) {
+        let name = self.plan.clients[client].observers[(ticket.0 - OBSERVERS) as usize].name.clone();
+        if step == Step::Observe {
+            self.elections.observe(client, ticket, name.clone());
+            self.feed(client, Input::Observe(ticket, name));
+        } else {
+            self.elections.unobserve(client, ticket);
+            self.feed(client, Input::Unobserve(ticket));
+        }
+    }
+
+    /// Whoever took a place without a word is known to the hub from now on, by this ticket.
+    fn recall(&mut self, client: usize, caller: Ticket) -> Ticket {
+        let ticket = self.clients[client].loans.ticket_of(caller);
+        if let Some(recalled) = self.clients[client].loans.recall(ticket) {
+            self.feed(client, recalled);
+        }
+        ticket
     }
 
     fn on_closed(&mut self, client: usize) {

@@ -37,6 +37,9 @@ impl World {
                 self.break_rule(Err(Rule::Stuck.broken(format!("{rule}; the keys are {keys:?}"))));
             }
             Part::Settle(until) if now >= until => {
+                let is_open = |client: &usize| self.clients[*client].is_open();
+                let verdict = self.elections.settle(&(0..self.clients.len()).filter(is_open).collect());
+                self.break_rule(verdict);
                 if let Some(kv) = self.cluster.everything().first() {
                     self.break_rule(Err(
                         Rule::KeyLeft.broken(format!("the key {:?} stands although nobody uses it", kv.key))

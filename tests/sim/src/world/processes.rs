@@ -5,7 +5,7 @@ use std::hash::Hash;
 use leasehold::hub::Input;
 
 use super::{Event, World};
-use crate::{client::Pent, rules::Rule};
+use crate::{client::Pent, loans::Told, rules::Rule};
 
 impl World {
     /// Something reaches a process: now, or when it wakes up.
@@ -61,9 +61,18 @@ impl World {
         let local = process.local(self.now);
         process.hub.handle(local, input, &mut actions);
         actions.hash(&mut self.hasher);
+        let mut recalled = Vec::new();
         for action in actions {
             self.log(|_| format!("client {client} -> {action:?}"));
-            self.carry_out(client, action);
+            self.judge_loan(client, &action);
+            match self.clients[client].loans.tell(action) {
+                Told::Action(action) => self.carry_out(client, action),
+                Told::Input(input) => recalled.push(input),
+                Told::Nothing => {}
+            }
+        }
+        for input in recalled {
+            self.feed(client, input);
         }
         self.set_timer(client);
     }

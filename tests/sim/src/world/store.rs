@@ -30,6 +30,8 @@ impl World {
         if !self.cluster.record() {
             return;
         }
+        self.elections.record(&self.cluster.log);
+        self.stays.on_written(self.now, &self.cluster.everything());
         let upto = self.cluster.log.len();
         for n in 0..self.cluster.members.len() {
             let member = &self.cluster.members[n];
@@ -92,6 +94,7 @@ impl World {
             let _ = self.cluster.kv.call(Moment::from_nanos(back), &request);
         }
         let stands = self.cluster.everything();
+        self.elections.restore(self.cluster.kv.revision(), &stands);
         self.judge.on_restored(|key, token| stands.iter().any(|kv| kv.key == *key && kv.create_revision == token));
         self.after_write();
         self.tell_foreign_holders();

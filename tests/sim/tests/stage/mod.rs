@@ -5,12 +5,14 @@
 use std::{collections::VecDeque, sync::Arc, time::Duration};
 
 use leasehold::{
+    Claim,
     clock::Moment,
-    hub::{Acquire, Action, Config, Hub, Input, LeaseIds, RpcId, WINDOW},
+    hub::{Acquire, Action, Batching, Config, Hub, Input, LeaseIds, RpcId, WINDOW, Want},
     store::{
-        ErrorKind, Key, Keys, Op, Range, Renewed, Reply, Request, StoreError, Txn, WatchId, WatchReply, memory::Kv,
+        ErrorKind, Key, Keys, Op, Pick, Range, Renewed, Reply, Request, StoreError, Txn, WatchId, WatchReply,
+        memory::Kv,
     },
-    terms::{Mode, Ticket},
+    terms::{Mode, Sharing, Ticket},
 };
 
 /// A client and its etcd; every call waits until the test says what becomes of it.
@@ -30,6 +32,7 @@ impl Stage {
             call_timeout: Duration::from_secs(2),
             request_timeout: Duration::from_secs(10),
             window: WINDOW,
+            batching: Batching::USUAL,
             seed: 1,
             lease_ids: LeaseIds::Seeded,
         };
@@ -53,8 +56,9 @@ impl Stage {
     }
 
     pub fn acquire_name(&mut self, name: &str, ticket: u64, mode: Mode, ttl: u64, renew: bool) {
-        let (name, ttl) = (Arc::from(name), Duration::from_secs(ttl));
-        let acquire = Acquire { name, mode, ttl, renew, requeue: true, wait: None, value: Arc::default() };
+        let (wants, ttl) = (vec![Want { name: Arc::from(name), claim: Claim::Exclusive }], Duration::from_secs(ttl));
+        let (sharing, value) = (Sharing::default(), Arc::default());
+        let acquire = Acquire { wants, mode, ttl, renew, requeue: true, wait: None, sharing, value };
         self.feed(Input::Acquire(Ticket(ticket), acquire));
     }
 
@@ -132,7 +136,7 @@ impl Stage {
     }
 
     pub fn keys(&self) -> Vec<Key> {
-        let all = Range { keys: Keys::prefix(Key::from("/a/")), limit: 0, keys_only: false };
+        let all = Range { keys: Keys::prefix(Key::from("/a/")), limit: 0, keys_only: false, pick: Pick::All };
         self.kv.range(&all).kvs.into_iter().map(|kv| kv.key).collect()
     }
 

@@ -26,7 +26,7 @@ fn put_leased(key: &str, lease: i64) -> Op {
 }
 
 fn read(keys: Keys) -> Op {
-    Op::Range(Range { keys, limit: 0, keys_only: false })
+    Op::Range(Range { keys, limit: 0, keys_only: false, pick: Pick::All })
 }
 
 fn create_revision_is(keys: Keys, revision: i64) -> CreateRevisionIs {
@@ -78,7 +78,7 @@ impl Etcd {
     }
 
     fn all(&self) -> Vec<KeyValue> {
-        self.kv.range(&Range { keys: prefix(""), limit: 0, keys_only: false }).kvs
+        self.kv.range(&Range { keys: prefix(""), limit: 0, keys_only: false, pick: Pick::All }).kvs
     }
 
     fn keys(&self) -> Vec<String> {
@@ -156,20 +156,35 @@ fn a_range_is_read_in_the_order_of_its_keys_and_counted_beyond_its_limit() {
     for key in ["a/3", "a/1", "a0", "a/2"] {
         etcd.run(vec![Op::Put { key: Key::from(key), value: b"value".as_slice().into(), lease: Some(LeaseId(7)) }]);
     }
-    let some = etcd.kv.range(&Range { keys: prefix("a/"), limit: 2, keys_only: true });
+    let some = etcd.kv.range(&Range { keys: prefix("a/"), limit: 2, keys_only: true, pick: Pick::All });
     assert_eq!(some.kvs.iter().map(|kv| kv.key.to_text()).collect::<Vec<_>>(), ["a/1", "a/2"]);
     assert_eq!(some.count, 3);
     assert!(some.kvs.iter().all(|kv| kv.value.is_empty() && kv.lease.is_none()));
-    let exact = etcd.kv.range(&Range { keys: prefix("a/"), limit: 3, keys_only: false });
+    let exact = etcd.kv.range(&Range { keys: prefix("a/"), limit: 3, keys_only: false, pick: Pick::All });
     assert_eq!((exact.kvs.len(), exact.count), (3, 3));
     assert!(exact.kvs.iter().all(|kv| &*kv.value == b"value" && kv.lease == Some(LeaseId(7))));
+}
+
+#[test]
+fn a_range_can_be_cut_at_a_creation_or_tell_the_newest_first_and_counts_all_the_same() {
+    let mut etcd = Etcd::new();
+    let revisions: Vec<i64> = ["a/2", "a/3", "a/1"].iter().map(|key| etcd.run(vec![put(key, "")]).0).collect();
+    let read = |limit, pick| {
+        let range = Range { keys: prefix("a/"), limit, keys_only: true, pick };
+        let found = etcd.kv.range(&range);
+        (found.kvs.iter().map(|kv| kv.key.to_text()).collect::<Vec<_>>().join(" "), found.count)
+    };
+    assert_eq!(read(0, Pick::CreatedUntil(revisions[1])), ("a/2 a/3".into(), 3));
+    assert_eq!(read(1, Pick::CreatedUntil(revisions[2])), ("a/1".into(), 3));
+    assert_eq!(read(0, Pick::CreatedUntil(1)), (String::new(), 3));
+    assert_eq!(read(2, Pick::Newest), ("a/1 a/3".into(), 3));
 }
 
 #[test]
 fn a_range_ends_before_its_end_and_may_be_empty_or_open() {
     let mut etcd = Etcd::new();
     etcd.run(vec![put("a", ""), put("b", ""), put("c", "")]);
-    let count = |keys| etcd.kv.range(&Range { keys, limit: 0, keys_only: true }).count;
+    let count = |keys| etcd.kv.range(&Range { keys, limit: 0, keys_only: true, pick: Pick::All }).count;
     assert_eq!(count(between("a", "c")), 2);
     assert_eq!(count(between("b", "\0")), 2);
     assert_eq!(count(between("b", "b")), 0);
@@ -241,7 +256,7 @@ fn branches_exclude_each_other_and_deletes_may_overlap() {
 fn etcd_overlooks_an_open_range_and_a_delete_in_a_later_inner_transaction() {
     let mut etcd = Etcd::new();
     let (revision, _) = etcd.run(vec![inner(vec![put("a", "1")]), inner(vec![Op::Delete(one("a"))])]);
-    let created = Change::Put { create_revision: 2, lease: None };
+    let created = Change::Put { value: (*b"1").into(), create_revision: 2, lease: None };
     assert_eq!(etcd.changes(), [("a".to_owned(), 2, created), ("a".to_owned(), 2, Change::Delete)]);
     assert_eq!((revision, etcd.keys().len()), (2, 0));
     etcd.run(vec![put("a", "1"), Op::Delete(between("a", "\0")), put("b", "1")]);
@@ -251,7 +266,7 @@ fn etcd_overlooks_an_open_range_and_a_delete_in_a_later_inner_transaction() {
 #[test]
 fn empty_keys_and_too_many_operations_are_refused() {
     let mut etcd = Etcd::new();
-    let range = Range { keys: one(""), limit: 0, keys_only: false };
+    let range = Range { keys: one(""), limit: 0, keys_only: false, pick: Pick::All };
     assert_eq!(etcd.refusal(Request::Range(range.clone())), ErrorKind::Invalid);
     for op in [put("", ""), Op::Delete(one("")), Op::Range(range), inner(vec![put("", "")])] {
         assert_eq!(etcd.refusal(Request::Txn(Txn { otherwise: vec![op], ..Txn::default() })), ErrorKind::Invalid);
@@ -384,8 +399,9 @@ fn changes_are_told_once_in_order_and_to_those_who_watch_them() {
     etcd.run(vec![put("b", ""), Op::Delete(prefix("a/"))]);
     let changes = etcd.kv.take_changes();
     let event = |key: &str, revision, change| WatchEvent { key: Key::from(key), revision, change };
-    let b = |revision, lease| event("b", revision, Change::Put { create_revision: 2, lease });
-    let a1 = event("a/1", 2, Change::Put { create_revision: 2, lease: None });
+    let created = |lease| Change::Put { value: Arc::default(), create_revision: 2, lease };
+    let b = |revision, lease| event("b", revision, created(lease));
+    let a1 = event("a/1", 2, created(None));
     let gone = event("a/1", 3, Change::Delete);
     assert_eq!(changes, [b(2, Some(LeaseId(7))), a1.clone(), b(3, None), gone.clone()]);
     assert_eq!(matching(&prefix("a/"), &changes), [a1, gone]);

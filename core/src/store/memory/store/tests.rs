@@ -8,7 +8,7 @@ use tokio::{
 };
 
 use super::*;
-use crate::store::{Change, ErrorKind, Key, Op, Range, ReplyBody, Txn, WatchEvent};
+use crate::store::{Change, ErrorKind, Key, Op, Pick, Range, ReplyBody, Txn, WatchEvent};
 
 /// No wait of these tests takes longer unless something is broken.
 const DEADLINE: Duration = Duration::from_secs(20);
@@ -40,7 +40,7 @@ async fn grant(store: &MemoryStore, lease: LeaseId) {
 }
 
 async fn count(store: &MemoryStore, prefix: &str) -> i64 {
-    let range = Range { keys: Keys::prefix(Key::from(prefix)), limit: 1, keys_only: true };
+    let range = Range { keys: Keys::prefix(Key::from(prefix)), limit: 1, keys_only: true, pick: Pick::All };
     match call(store, Request::Range(range)).await.unwrap().body {
         ReplyBody::Range(reply) => reply.count,
         other => panic!("{other:?}"),
@@ -102,8 +102,8 @@ fn a_watch_is_told_what_comes_after_it_one_revision_a_message() {
         write(&store, vec![put("b", None)]).await;
         let last = write(&store, vec![delete("a/2")]).await;
         let event = |key: &str, revision, change| WatchEvent { key: Key::from(key), revision, change };
-        let created = Change::Put { create_revision: first, lease: None };
-        let (a1, a2) = (event("a/1", first, created), event("a/2", first, created));
+        let created = Change::Put { value: Arc::default(), create_revision: first, lease: None };
+        let (a1, a2) = (event("a/1", first, created.clone()), event("a/2", first, created));
         for (id, events) in [
             (WatchId(1), vec![a2, a1.clone()]),
             (WatchId(2), vec![a1]),

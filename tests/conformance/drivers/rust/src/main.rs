@@ -10,9 +10,10 @@ use std::{
     io::{self, BufRead as _, Write as _},
     process::exit,
     sync::{Arc, Mutex, PoisonError},
+    time::Duration,
 };
 
-use leasehold::{Client, ClientOptions, Code, Error, Guard, SessionState};
+use leasehold::{All, Client, ClientOptions, Code, Error, Guard, LocalFirst, Lock, SessionState};
 use request::{Refusal, Request, invalid, malformed, unsupported};
 use serde_json::{Value, json};
 use tokio::{runtime::Runtime, sync::RwLock, task::AbortHandle};
@@ -32,6 +33,8 @@ struct Driver {
     seen: HashSet<String>,
     /// Those that were not answered at once.
     tasks: HashMap<String, AbortHandle>,
+    /// What observes elections, by the names that the runner chose.
+    watches: Arc<Mutex<HashMap<String, AbortHandle>>>,
 }
 
 fn main() -> io::Result<()> {
@@ -160,6 +163,27 @@ impl Driver {
                     Ok(json!({"values": []}))
                 });
             }
+            "campaign" => self.campaign(id, request)?,
+            "proclaim" => {
+                let value = request.text("value")?.to_owned();
+                let hold = self.hold(request)?;
+                self.start(id, async move {
+                    let guard = hold.read().await;
+                    Ok(guard.as_ref().ok_or_else(not_held)?.proclaim(value).await.map(|()| json!({}))?)
+                });
+            }
+            "leader" => {
+                let election = self.client(request)?.election(request.text("election")?);
+                self.start(id, async move { Ok(leader(election.leader().await?)) });
+            }
+            "observe" => self.observe(id, request)?,
+            "unobserve" => {
+                let name = request.text("watch")?;
+                let watch = self.watches.lock().unwrap_or_else(PoisonError::into_inner).remove(name);
+                // Dropping the observer is how Rust ends it. One that is over already is none the worse for it.
+                watch.ok_or_else(|| malformed(format!("nobody observes as {name:?}")))?.abort();
+                reply(id, Ok(json!({})));
+            }
             "guarded_txn" => self.guarded_txn(id, request)?,
             "extend" => {
                 let ttl = request.millis("ttl_ms")?;
@@ -198,7 +222,6 @@ impl Driver {
     }
 
     fn acquire(&mut self, id: &Value, request: &Request) -> Result<(), Refusal> {
-        request.is_for_mutex()?;
         match request.text_if_any("via")? {
             None | Some("async") => {}
             Some("sync") => return Err(unsupported("Rust has no blocking form")),
@@ -210,37 +233,86 @@ impl Driver {
             Some(other) => return Err(malformed(format!("mode is wait or try, not {other:?}"))),
         };
         let wait = request.millis_if_any("wait_ms")?;
-        let (name, lock) = (request.text("hold")?.to_owned(), request.text("lock")?);
-        let mut lock = self.client(request)?.lock(lock);
-        if let Some(ttl) = request.millis_if_any("ttl_ms")? {
-            lock = lock.ttl(ttl);
-        }
-        if let Some(renew) = request.flag_if_any("renew")? {
-            lock = lock.renew(renew);
-        }
-        if let Some(requeue) = request.flag_if_any("requeue")? {
-            lock = lock.requeue(requeue);
-        }
+        let name = request.text("hold")?.to_owned();
+        let how = Options {
+            ttl: request.millis_if_any("ttl_ms")?,
+            renew: request.flag_if_any("renew")?,
+            requeue: request.flag_if_any("requeue")?,
+            local_first: request.local_first()?,
+            linger: request.millis_if_any("linger_ms")?,
+        };
+        let client = self.client(request)?;
+        let asked = match request.objects_if_any("locks")? {
+            None => how.of_one(lock(&client, request)?),
+            Some(locks) => {
+                let locks: Result<Vec<Lock>, Refusal> = locks.iter().map(|one| lock(&client, one)).collect();
+                how.of_all(client.all(locks?))
+            }
+        };
+        let holds = Arc::clone(&self.holds);
+        self.start(id, async move {
+            let guard = match (&asked, wait) {
+                (Asked::One(lock), _) if is_try => lock.try_acquire().await?.ok_or_else(taken)?,
+                (Asked::All(all), _) if is_try => all.try_acquire().await?.ok_or_else(taken)?,
+                (Asked::One(lock), Some(limit)) => lock.acquire_within(limit).await?,
+                (Asked::All(all), Some(limit)) => all.acquire_within(limit).await?,
+                (Asked::One(lock), None) => lock.acquire().await?,
+                (Asked::All(all), None) => all.acquire().await?,
+            };
+            let keys = matches!(asked, Asked::All(_)).then(|| guard.keys());
+            let mut fields = keep(&holds, name, guard);
+            if let Some(keys) = keys {
+                fields["keys"] = keys.into();
+            }
+            Ok(fields)
+        });
+        Ok(())
+    }
+
+    fn campaign(&mut self, id: &Value, request: &Request) -> Result<(), Refusal> {
+        let wait = request.millis_if_any("wait_ms")?;
+        let (name, value) = (request.text("hold")?.to_owned(), request.text("value")?.to_owned());
+        let election = self.client(request)?.election(request.text("election")?);
         let holds = Arc::clone(&self.holds);
         self.start(id, async move {
             let guard = match wait {
-                _ if is_try => {
-                    lock.try_acquire().await?.ok_or_else(|| Error::new(Code::NotAcquired, "somebody holds it"))?
-                }
-                Some(limit) => lock.acquire_within(limit).await?,
-                None => lock.acquire().await?,
+                Some(limit) => election.campaign_within(value, limit).await?,
+                None => election.campaign(value).await?,
             };
-            let fields = json!({
-                "key": guard.key(),
-                "token": guard.token(),
-                "sequence": guard.sequence(),
-                "lease": guard.lease().to_string(),
-                "remaining_ms": guard.remaining().as_millis() as u64,
-            });
-            let hold = Arc::new(RwLock::new(Some(guard)));
-            forget(holds.lock().unwrap_or_else(PoisonError::into_inner).insert(name, hold));
-            Ok(fields)
+            Ok(keep(&holds, name, guard))
         });
+        Ok(())
+    }
+
+    fn observe(&mut self, id: &Value, request: &Request) -> Result<(), Refusal> {
+        let name = request.text("watch")?.to_owned();
+        let mut observer = self.client(request)?.election(request.text("election")?).observe();
+        let id = id.clone();
+        let watches = Arc::clone(&self.watches);
+        let mut watches = watches.lock().unwrap_or_else(PoisonError::into_inner);
+        let event = {
+            let name = name.clone();
+            move |observed: leasehold::Observed| {
+                let mut event = leader(observed.leader);
+                event["mono_ns"] = mono_ns().into();
+                event["event"] = "leader".into();
+                event["watch"] = name.as_str().into();
+                write(event);
+            }
+        };
+        let task = tokio::spawn(async move {
+            let first = match observer.next().await {
+                Ok(first) => first,
+                Err(error) => return reply(&id, Err(error.into())),
+            };
+            reply(&id, Ok(json!({})));
+            event(first);
+            while let Ok(observed) = observer.next().await {
+                event(observed);
+            }
+        });
+        // A name that is given anew stands for the new one, and the old one goes on.
+        watches.insert(name, task.abort_handle());
         Ok(())
     }
 
@@ -287,6 +359,58 @@ impl Driver {
     }
 }
 
+/// What an acquire asks for.
+enum Asked {
+    One(Lock),
+    All(All),
+}
+
+/// How.
+struct Options {
+    ttl: Option<Duration>,
+    renew: Option<bool>,
+    requeue: Option<bool>,
+    local_first: Option<LocalFirst>,
+    linger: Option<Duration>,
+}
+
+impl Options {
+    fn of_one(&self, mut lock: Lock) -> Asked {
+        lock = self.ttl.into_iter().fold(lock, Lock::ttl);
+        lock = self.renew.into_iter().fold(lock, Lock::renew);
+        lock = self.local_first.into_iter().fold(lock, Lock::local_first_within);
+        lock = self.linger.into_iter().fold(lock, Lock::linger);
+        Asked::One(self.requeue.into_iter().fold(lock, Lock::requeue))
+    }
+
+    fn of_all(&self, mut all: All) -> Asked {
+        all = self.ttl.into_iter().fold(all, All::ttl);
+        all = self.renew.into_iter().fold(all, All::renew).sharing(self.local_first, self.linger);
+        Asked::All(self.requeue.into_iter().fold(all, All::requeue))
+    }
+}
+
+fn taken() -> Error {
+    Error::new(Code::NotAcquired, "somebody holds it")
+}
+
+/// The lock that an acquire, or one of several in it, asks for.
+fn lock(client: &Client, request: &Request) -> Result<Lock, Refusal> {
+    let (name, permits) = (request.text("lock")?, request.permits_if_any("permits")?);
+    let lock = match (request.text_if_any("kind")?, request.permits_if_any("limit")?) {
+        (None | Some("mutex"), None) => client.lock(name),
+        (Some("shared"), None) => client.lock(name).shared(),
+        (Some("semaphore"), Some(limit)) => client.semaphore(name, limit),
+        (Some("semaphore"), None) => return Err(malformed("a semaphore needs the field \"limit\"")),
+        (None | Some("mutex" | "shared"), Some(_)) => return Err(invalid("only a semaphore has a limit")),
+        (Some(other), _) => return Err(unsupported(format!("there is no lock of the kind {other:?}"))),
+    };
+    Ok(match permits {
+        Some(permits) => lock.permits(permits),
+        None => lock,
+    })
+}
+
 fn options(request: &Request) -> Result<ClientOptions, Refusal> {
     let mut options = ClientOptions::from_endpoints(request.texts("endpoints")?);
     if let Some(ttl) = request.millis_if_any("ttl_ms")? {
@@ -319,6 +443,26 @@ fn options(request: &Request) -> Result<ClientOptions, Refusal> {
         options = options.identity(identity);
     }
     Ok(options)
+}
+
+/// Keeps a guard under its name; what is said about it.
+fn keep(holds: &Mutex<HashMap<String, Hold>>, name: String, guard: Guard) -> Value {
+    let fields = json!({
+        "key": guard.key(),
+        "token": guard.token(),
+        "sequence": guard.sequence(),
+        "lease": guard.lease().to_string(),
+        "remaining_ms": guard.remaining().as_millis() as u64,
+    });
+    let hold = Arc::new(RwLock::new(Some(guard)));
+    forget(holds.lock().unwrap_or_else(PoisonError::into_inner).insert(name, hold));
+    fields
+}
+
+/// Who leads, for a reply or an event.
+fn leader(leader: Option<leasehold::Leader>) -> Value {
+    let value = leader.as_ref().map(|leader| String::from_utf8_lossy(&leader.value).into_owned());
+    json!({"value": value, "token": leader.map(|leader| leader.token)})
 }
 
 /// What a name stood for goes on when the name is given to something else: dropped, it would be released.

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use leasehold::Error;
+use leasehold::{Error, LocalFirst};
 use serde_json::{Map, Number, Value};
 
 /// Why a request failed: a stable code, and a message for people.
@@ -33,9 +33,6 @@ pub fn invalid(message: impl Into<String>) -> Refusal {
 pub fn unsupported(message: impl Into<String>) -> Refusal {
     Refusal { code: "UNSUPPORTED", message: message.into() }
 }
-
-/// Fields of an acquire that ask for other kinds of locks.
-const NEW_KINDS: [&str; 5] = ["locks", "permits", "limit", "local_first", "linger_ms"];
 
 /// A request, to be read field by field. A field that is null counts as left out.
 pub struct Request(pub Map<String, Value>);
@@ -124,16 +121,34 @@ impl Request {
         pairs.map(Some).ok_or_else(|| malformed(format!("the field {name:?} must be an object of texts")))
     }
 
-    /// Refuses what asks for anything but a mutex: it must never be taken for one.
-    pub fn is_for_mutex(&self) -> Result<(), Refusal> {
-        match self.text_if_any("kind")? {
-            None | Some("mutex") => {}
-            Some(other) => return Err(unsupported(format!("there is no lock of the kind {other:?}"))),
-        }
-        match NEW_KINDS.into_iter().find(|name| self.field(name).is_some()) {
-            None => Ok(()),
-            Some(name) => Err(unsupported(format!("there is no lock with {name:?}"))),
-        }
+    /// A list of objects, if it is there.
+    pub fn objects_if_any(&self, name: &str) -> Result<Option<Vec<Self>>, Refusal> {
+        let Some(value) = self.field(name) else { return Ok(None) };
+        let objects =
+            value.as_array().and_then(|items| items.iter().map(|item| item.as_object().cloned().map(Self)).collect());
+        objects.map(Some).ok_or_else(|| malformed(format!("the field {name:?} must be a list of objects")))
+    }
+
+    /// A number of permits, if it is there.
+    pub fn permits_if_any(&self, name: &str) -> Result<Option<u32>, Refusal> {
+        let Some(number) = self.whole_if_any(name)? else { return Ok(None) };
+        u32::try_from(number).map(Some).map_err(|_| invalid(format!("{name} cannot be {number}")))
+    }
+
+    /// How far a lock is passed on inside the process, if it is.
+    pub fn local_first(&self) -> Result<Option<LocalFirst>, Refusal> {
+        let bound = LocalFirst::default();
+        let fields = match self.field("local_first") {
+            None | Some(Value::Bool(false)) => return Ok(None),
+            Some(Value::Bool(true)) => return Ok(Some(bound)),
+            Some(Value::Object(fields)) => Self(fields.clone()),
+            Some(_) => return Err(malformed("the field \"local_first\" must be true, false or an object")),
+        };
+        let turns = match fields.whole_if_any("turns")? {
+            Some(turns) => u32::try_from(turns).map_err(|_| invalid(format!("turns cannot be {turns}")))?,
+            None => bound.turns,
+        };
+        Ok(Some(LocalFirst { turns, time: fields.millis_if_any("ms")?.unwrap_or(bound.time) }))
     }
 
     /// The request whose answer is no longer wanted.

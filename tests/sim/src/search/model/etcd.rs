@@ -3,12 +3,12 @@
 use leasehold::{
     clock::Moment,
     store::{
-        Key, KeyValue, Keys, Range, WatchId, WatchReply,
+        Key, KeyValue, Keys, Pick, Range, WatchId, WatchReply,
         memory::{Kv, matching},
     },
 };
 
-use super::{NAME, State};
+use super::State;
 
 impl State {
     /// Changes the store and tells the watches.
@@ -39,8 +39,8 @@ impl State {
     }
 
     pub(super) fn contenders(&self) -> Vec<KeyValue> {
-        let keys = Keys::prefix(Key::from(format!("{NAME}/")));
-        let mut found = self.etcd.kv.range(&Range { keys, limit: 0, keys_only: false }).kvs;
+        let keys = Keys::prefix(Key::from("/"));
+        let mut found = self.etcd.kv.range(&Range { keys, limit: 0, keys_only: false, pick: Pick::All }).kvs;
         found.sort_by_key(|kv| kv.create_revision);
         found
     }

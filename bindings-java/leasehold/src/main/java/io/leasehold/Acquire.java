@@ -1,9 +1,13 @@
 package io.leasehold;
 
 import java.time.Duration;
+import java.util.List;
+import java.util.Objects;
 import java.util.Optional;
 import java.util.concurrent.CompletableFuture;
+import java.util.concurrent.CompletionException;
 import java.util.function.LongSupplier;
+import java.util.stream.Collectors;
 import org.jspecify.annotations.Nullable;
 
 /**
@@ -11,22 +15,72 @@ import org.jspecify.annotations.Nullable;
  * fail here, of the others by their guard.
  *
  * @param client whose lock it is
- * @param name of the lock
+ * @param claims what it claims, of one name or of several
  * @param ttl of the hold, unless it is the client's
  * @param renew whether the hold is renewed
  * @param requeue whether to queue again when the session is lost while waiting
+ * @param local how its place is shared with others of this client
+ * @param candidacy what is proclaimed, if this is a campaign
  */
-record Acquire(LeaseholdClient client, String name, @Nullable Duration ttl, boolean renew, boolean requeue) {
+record Acquire(
+        LeaseholdClient client,
+        List<Claim> claims,
+        @Nullable Duration ttl,
+        boolean renew,
+        boolean requeue,
+        Local local,
+        byte @Nullable [] candidacy) {
+    /**
+     * How a place is shared with others of the same client.
+     *
+     * @param first whether it is passed among them before others have their turn
+     * @param turns how often; negative for the default
+     * @param time for how long; null for the default
+     * @param linger how long it stays after a release with nobody waiting; null for not at all
+     */
+    record Local(boolean first, int turns, @Nullable Duration time, @Nullable Duration linger) {
+        static final Local NOT = new Local(false, -1, null, null);
+    }
+
+    static Acquire of(LeaseholdClient client, Claim claim) {
+        return new Acquire(client, List.of(claim), null, true, true, Local.NOT, null);
+    }
+
+    /** The name; of several, all of them, for people. */
+    String name() {
+        return claims.size() == 1
+                ? claims.get(0).name()
+                : claims.stream().map(Claim::name).collect(Collectors.joining(", "));
+    }
+
+    Acquire withClaims(List<Claim> claims) {
+        return new Acquire(client, List.copyOf(claims), ttl, renew, requeue, local, candidacy);
+    }
+
     Acquire withTtl(Duration ttl) {
-        return new Acquire(client, name, ttl, renew, requeue);
+        return new Acquire(client, claims, ttl, renew, requeue, local, candidacy);
     }
 
     Acquire withRenew(boolean renew) {
-        return new Acquire(client, name, ttl, renew, requeue);
+        return new Acquire(client, claims, ttl, renew, requeue, local, candidacy);
     }
 
     Acquire withRequeue(boolean requeue) {
-        return new Acquire(client, name, ttl, renew, requeue);
+        return new Acquire(client, claims, ttl, renew, requeue, local, candidacy);
+    }
+
+    Acquire withLocalFirst(int turns, @Nullable Duration time) {
+        return new Acquire(client, claims, ttl, renew, requeue, new Local(true, turns, time, local.linger), candidacy);
+    }
+
+    Acquire withLinger(Duration linger) {
+        return new Acquire(
+                client, claims, ttl, renew, requeue, new Local(local.first, local.turns, local.time, linger), candidacy);
+    }
+
+    /** The campaign of a candidate. */
+    Acquire standingWith(byte[] value) {
+        return new Acquire(client, claims, ttl, renew, requeue, local, Objects.requireNonNull(value, "value"));
     }
 
     /** Waits for at most {@code wait} ({@link Spans}), interrupted or not. */
@@ -54,7 +108,7 @@ record Acquire(LeaseholdClient client, String name, @Nullable Duration ttl, bool
         long begun = System.nanoTime();
         CompletableFuture<Guard> acquired = client.async(
                 (queue, tag) -> start(wait.getAsLong(), queue, tag),
-                completion -> new Guard(client, name, completion, begun));
+                completion -> Guard.of(this, completion, begun));
         if (!client.listeners().isEmpty()) {
             acquired.whenComplete((guard, error) -> {
                 if (error != null) {
@@ -73,7 +127,7 @@ record Acquire(LeaseholdClient client, String name, @Nullable Duration ttl, bool
                 return Optional.empty();
             }
             if (error != null) {
-                throw (RuntimeException) error;
+                throw error instanceof RuntimeException known ? known : new CompletionException(error);
             }
             return Optional.of(guard);
         });
@@ -92,11 +146,36 @@ record Acquire(LeaseholdClient client, String name, @Nullable Duration ttl, bool
 
     private long start(long wait, long queue, long tag) {
         long millis = Spans.millisIfAny(ttl, "the TTL");
-        return Native.clientAcquire(client.handle(), name, wait, millis, renew, requeue, queue, tag);
+        if (candidacy != null) {
+            return Native.clientCampaign(client.handle(), name(), candidacy, wait, millis, renew, requeue, queue, tag);
+        }
+        String[] names = new String[claims.size()];
+        int[] numbers = new int[claims.size() * Claim.NUMBERS];
+        for (int index = 0; index < names.length; index++) {
+            Claim claim = claims.get(index);
+            names[index] = claim.name();
+            numbers[index * Claim.NUMBERS] = claim.kind().ordinal();
+            numbers[index * Claim.NUMBERS + 1] = claim.permits();
+            numbers[index * Claim.NUMBERS + 2] = claim.limit();
+        }
+        return Native.clientAcquire(
+                client.handle(),
+                names,
+                numbers,
+                wait,
+                millis,
+                renew,
+                requeue,
+                local.first,
+                local.turns,
+                Spans.millisIfAny(local.time, "the time of local first"),
+                Spans.millisIfAny(local.linger, "the linger time"),
+                queue,
+                tag);
     }
 
     private void failed(long begun, ErrorCode code) {
-        client.listeners().failed(name, begun, code);
+        client.listeners().failed(name(), begun, code);
     }
 
     /** What came of it. */
@@ -107,7 +186,7 @@ record Acquire(LeaseholdClient client, String name, @Nullable Duration ttl, bool
                 acquire.failed(begun, ErrorCode.of((int) completion.a()));
                 throw completion.failure();
             }
-            return new Guard(acquire.client, acquire.name, completion, begun);
+            return Guard.of(acquire, completion, begun);
         }
 
         /** The guard, empty if it was not acquired, or the exception. */

@@ -41,8 +41,7 @@ final class ClientState implements Runnable {
         if (isClosed || dispatcher == null) {
             Native.clientFree(handle);
         } else {
-            Logs.LOGGER.log(
-                    System.Logger.Level.WARNING,
+            Logs.warn(
                     "a LeaseholdClient ({0}) was forgotten without close(): what it holds stays locked until this process ends",
                     url);
         }

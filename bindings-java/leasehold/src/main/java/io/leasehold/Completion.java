@@ -26,24 +26,33 @@ record Completion(boolean last, int kind, long a, long b, long c, @Nullable Obje
     static final int GUARD = 1;
     static final int LOST = 6;
     static final int LOG = 9;
+    static final int OBSERVED = 11;
 
-    private static final int CONTENDER_FIELDS = 9;
+    private static final int CONTENDER_FIELDS = 12;
 
-    /** A row of the two arrays; its objects are taken out of them. */
+    /** Whether nothing more comes for the operation of this row. */
+    static boolean isLast(long[] numbers, int row) {
+        return numbers[row * NUMBERS + 1] != 0;
+    }
+
+    /** Takes the objects of a row out of the array, which is used again. */
+    static void forget(@Nullable Object[] objects, int row) {
+        objects[row * OBJECTS] = null;
+        objects[row * OBJECTS + 1] = null;
+    }
+
+    /** A row of the two arrays. */
     static Completion of(long[] numbers, @Nullable Object[] objects, int row) {
         int number = row * NUMBERS;
         int object = row * OBJECTS;
-        Completion completion = new Completion(
-                numbers[number + 1] != 0,
+        return new Completion(
+                isLast(numbers, row),
                 (int) numbers[number + 2],
                 numbers[number + 3],
                 numbers[number + 4],
                 numbers[number + 5],
                 objects[object],
                 objects[object + 1]);
-        objects[object] = null;
-        objects[object + 1] = null;
-        return completion;
     }
 
     boolean isFailure() {
@@ -77,9 +86,29 @@ record Completion(boolean last, int kind, long a, long b, long c, @Nullable Obje
                     pid == null ? null : Long.valueOf(pid),
                     fields[at + 6],
                     fields[at + 7],
-                    fields[at + 8] != null));
+                    fields[at + 8] != null,
+                    fields[at + 9],
+                    Integer.parseInt(fields[at + 10]),
+                    fields[at + 11] != null));
         }
         return List.copyOf(contenders);
+    }
+
+    /** Of a leader, and of what an observer sees. */
+    Optional<Leader> leader() {
+        if (first == null || second == null) {
+            return Optional.empty();
+        }
+        return Optional.of(new Leader((String) first, a, (byte[]) second, b));
+    }
+
+    boolean isAfterGap() {
+        return c != 0;
+    }
+
+    /** Of a guard: one key for each name. */
+    List<String> keys() {
+        return first instanceof String[] several ? List.of(several) : List.of(text(first));
     }
 
     Committed committed() {

@@ -14,6 +14,9 @@ import org.jspecify.annotations.Nullable;
  * @param since since when it waits or holds, in UTC (RFC 3339)
  * @param version the version of leasehold that it uses
  * @param foreign whether it is no client of leasehold but, say, {@code etcdctl lock} or jetcd
+ * @param kind what it claims: {@code mutex}, {@code shared} or {@code semaphore}
+ * @param permits how many permits, of a semaphore; 0 otherwise
+ * @param holder whether it holds; otherwise it waits for somebody ahead of it
  */
 public record Contender(
         String key,
@@ -24,4 +27,7 @@ public record Contender(
         @Nullable Long pid,
         @Nullable String since,
         @Nullable String version,
-        boolean foreign) {}
+        boolean foreign,
+        String kind,
+        int permits,
+        boolean holder) {}

@@ -2,6 +2,7 @@ package io.leasehold;
 
 import java.nio.charset.StandardCharsets;
 import java.time.Duration;
+import java.util.List;
 import java.util.Objects;
 import java.util.concurrent.CompletableFuture;
 import java.util.concurrent.atomic.AtomicReference;
@@ -21,26 +22,33 @@ public final class Guard implements AutoCloseable {
     private final long handle;
     private final long token;
     private final long sequence;
-    private final String key;
+    private final List<String> keys;
     private final String lease;
     private final Listeners.Hold hold;
     private final Leak leak;
     private final java.lang.ref.Cleaner.Cleanable cleanable;
     private final AtomicReference<@Nullable CompletableFuture<LostReason>> lost = new AtomicReference<>();
 
-    Guard(LeaseholdClient client, String name, Completion acquired, long begun) {
-        this.client = client;
-        this.name = name;
+    /** The guard of what was acquired. If none can be made, nobody holds it. */
+    static Guard of(Acquire acquire, Completion acquired, long begun) {
+        try {
+            return new Guard(acquire, acquired, begun);
+        } catch (Throwable noMemory) {
+            Native.guardFree(acquired.a());
+            throw noMemory;
+        }
+    }
+
+    private Guard(Acquire acquire, Completion acquired, long begun) {
+        client = acquire.client();
+        name = acquire.name();
         handle = acquired.a();
         token = acquired.b();
         sequence = acquired.c();
-        key = Completion.text(acquired.first());
+        keys = acquired.keys();
         lease = Completion.text(acquired.second());
-        hold = client.listeners().acquired(name, begun);
-        if (!client.listeners().isEmpty()) {
-            lost().thenAccept(hold::ended);
-        }
-        leak = new Leak(client.state(), handle, name, token);
+        hold = client.listeners().acquired(client, handle, name, begun);
+        leak = new Leak(client.state(), handle, name, token, acquire.renew());
         cleanable = LeaseholdClient.CLEANER.register(this, leak);
     }
 
@@ -64,7 +72,8 @@ public final class Guard implements AutoCloseable {
     }
 
     /**
-     * Tells holds apart that share a token. Always 0 for this kind of lock; owners compare the pair (token, sequence).
+     * Tells holds apart that share a token, as those of {@link LeaseholdLock#withLocalFirst()} do: owners compare the pair (token,
+     * sequence). 0 for every other hold.
      *
      * @return the sequence
      */
@@ -78,7 +87,16 @@ public final class Guard implements AutoCloseable {
      * @return the key, namespace included
      */
     public String key() {
-        return key;
+        return keys.get(0);
+    }
+
+    /**
+     * The keys in etcd that stand for this hold: one for each name, in the order in which they were asked for.
+     *
+     * @return the keys, namespace included; {@link #key} is the first
+     */
+    public List<String> keys() {
+        return keys;
     }
 
     /**
@@ -121,7 +139,7 @@ public final class Guard implements AutoCloseable {
         if (future == null) {
             CompletableFuture<LostReason> made = new CompletableFuture<>();
             if (lost.compareAndSet(null, made)) {
-                watch(made);
+                watch(client, handle, made);
                 future = made;
             } else {
                 future = lost.get();
@@ -138,7 +156,15 @@ public final class Guard implements AutoCloseable {
      */
     public void onLost(Consumer<LostReason> listener) {
         Objects.requireNonNull(listener, "listener");
-        lost().thenAcceptAsync(listener, client.executor());
+        lost().thenAcceptAsync(
+                reason -> {
+                    try {
+                        listener.accept(reason);
+                    } catch (Throwable thrown) {
+                        Logs.listenerFailed(thrown);
+                    }
+                },
+                client.executor());
     }
 
     /**
@@ -168,6 +194,37 @@ public final class Guard implements AutoCloseable {
     }
 
     /**
+     * Proclaims another value, if this guard still leads its election.
+     *
+     * @param value what observers are told from now on
+     * @throws InvalidArgumentException if this is no guard of a campaign
+     * @throws LockLostException if the leadership is lost: nothing was proclaimed
+     * @throws NotHeldException if it was resigned
+     */
+    public void proclaim(byte[] value) {
+        client.await(proclamation(value));
+    }
+
+    /**
+     * {@link #proclaim(byte[])} with a text, in UTF-8.
+     *
+     * @param value what observers are told from now on
+     */
+    public void proclaim(String value) {
+        proclaim(bytes(value));
+    }
+
+    /**
+     * {@link #proclaim(byte[])} without waiting here.
+     *
+     * @param value what observers are told from now on
+     * @return done when etcd has confirmed it
+     */
+    public CompletableFuture<@Nullable Void> proclaimAsync(byte[] value) {
+        return client.async(proclamation(value), done -> null);
+    }
+
+    /**
      * Writes {@code value} under {@code key} if the lock is still held, in one transaction with the check of the fencing token.
      * It is not repeated, because a repeated write could undo a later one.
      *
@@ -179,7 +236,7 @@ public final class Guard implements AutoCloseable {
      * @throws DeadlineExceededException or {@link UnavailableException} if there was no answer: it may have been written
      */
     public long put(byte[] key, byte[] value) {
-        return client.await((queue, tag) -> Native.guardPut(handle, key, value, queue, tag)).a();
+        return client.await(write(key, value)).a();
     }
 
     /**
@@ -201,7 +258,7 @@ public final class Guard implements AutoCloseable {
      * @return the revision of the write
      */
     public CompletableFuture<Long> putAsync(byte[] key, byte[] value) {
-        return client.async((queue, tag) -> Native.guardPut(handle, key, value, queue, tag), Completion::a);
+        return client.async(write(key, value), Completion::a);
     }
 
     /**
@@ -211,7 +268,7 @@ public final class Guard implements AutoCloseable {
      * @return whether it existed
      */
     public boolean delete(byte[] key) {
-        return client.await((queue, tag) -> Native.guardDelete(handle, key, queue, tag)).a() != 0;
+        return client.await(deletion(key)).a() != 0;
     }
 
     /**
@@ -231,7 +288,7 @@ public final class Guard implements AutoCloseable {
      * @return whether it existed
      */
     public CompletableFuture<Boolean> deleteAsync(byte[] key) {
-        return client.async((queue, tag) -> Native.guardDelete(handle, key, queue, tag), done -> done.a() != 0);
+        return client.async(deletion(key), done -> done.a() != 0);
     }
 
     /**
@@ -288,8 +345,7 @@ public final class Guard implements AutoCloseable {
             return;
         }
         if (completion.is(ErrorCode.UNAVAILABLE) || completion.is(ErrorCode.DEADLINE_EXCEEDED)) {
-            Logs.LOGGER.log(
-                    System.Logger.Level.WARNING,
+            Logs.warn(
                     "etcd did not confirm in time that the lock {0} is released; its key is deleted in the background",
                     name);
         } else if (completion.isFailure() && !completion.is(ErrorCode.NOT_HELD)) {
@@ -337,13 +393,30 @@ public final class Guard implements AutoCloseable {
         return (queue, tag) -> Native.guardExtend(handle, millis, queue, tag);
     }
 
+    private Dispatcher.Start proclamation(byte[] value) {
+        Objects.requireNonNull(value, "value");
+        return (queue, tag) -> Native.guardProclaim(handle, value, queue, tag);
+    }
+
+    private Dispatcher.Start write(byte[] key, byte[] value) {
+        Objects.requireNonNull(key, "key");
+        Objects.requireNonNull(value, "value");
+        return (queue, tag) -> Native.guardPut(handle, key, value, queue, tag);
+    }
+
+    private Dispatcher.Start deletion(byte[] key) {
+        Objects.requireNonNull(key, "key");
+        return (queue, tag) -> Native.guardDelete(handle, key, queue, tag);
+    }
+
     /** The guard is released: nothing has leaked, and nothing has to be remembered for that. */
     private void settle() {
         leak.isSettled = true;
         cleanable.clean();
     }
 
-    private void watch(CompletableFuture<LostReason> future) {
+    /** Has {@code future} told of the loss. */
+    static void watch(LeaseholdClient client, long handle, CompletableFuture<LostReason> future) {
         try {
             Dispatcher.start(new Loss(client, future), (queue, tag) -> Native.guardLost(handle, queue, tag));
         } catch (NotHeldException released) {
@@ -369,19 +442,34 @@ public final class Guard implements AutoCloseable {
         }
     }
 
+    /** Waits for the end of a hold that nobody can reach any more, to free its memory. */
+    private record Expiry(long handle) implements Receiver {
+        @Override
+        public void started(long operation) {}
+
+        @Override
+        public void take(Completion completion) {
+            if (completion.last()) {
+                Native.guardFree(handle);
+            }
+        }
+    }
+
     /** What is said about a guard that nobody can reach any more. */
     private static final class Leak implements Runnable {
         private final ClientState client;
         private final long handle;
         private final String name;
         private final long token;
+        private final boolean isRenewed;
         volatile boolean isSettled;
 
-        Leak(ClientState client, long handle, String name, long token) {
+        Leak(ClientState client, long handle, String name, long token, boolean isRenewed) {
             this.client = client;
             this.handle = handle;
             this.name = name;
             this.token = token;
+            this.isRenewed = isRenewed;
         }
 
         @Override
@@ -389,12 +477,15 @@ public final class Guard implements AutoCloseable {
             if (isSettled) {
                 return;
             }
-            if (client.isClosed) {
-                // Lost with its client, which was told: only the memory is left.
+            if (client.isClosed || !Native.guardHeld(handle)) {
+                // Lost, with its client or before: only the memory is left.
                 Native.guardFree(handle);
-            } else {
-                Logs.LOGGER.log(
-                        System.Logger.Level.WARNING,
+                return;
+            }
+            // Nobody knows whether its work is over: it is not released now.
+            Dispatcher.start(new Expiry(handle), (queue, tag) -> Native.guardLost(handle, queue, tag));
+            if (isRenewed) {
+                Logs.warn(
                         "a guard of the lock {0} (token {1}) was forgotten without release: the lock stays held until its client"
                                 + " is closed; use try-with-resources",
                         name,

@@ -2,6 +2,7 @@ package io.leasehold;
 
 import java.util.ArrayList;
 import java.util.List;
+import java.util.Objects;
 import java.util.concurrent.CompletableFuture;
 import org.jspecify.annotations.Nullable;
 
@@ -31,7 +32,7 @@ public final class GuardedTxn {
      * @return this transaction
      */
     public GuardedTxn put(byte[] key, byte[] value) {
-        steps.add(new Step(PUT, key, value));
+        steps.add(new Step(PUT, Objects.requireNonNull(key, "key"), Objects.requireNonNull(value, "value")));
         return this;
     }
 
@@ -53,7 +54,7 @@ public final class GuardedTxn {
      * @return this transaction
      */
     public GuardedTxn delete(byte[] key) {
-        steps.add(new Step(DELETE, key, null));
+        steps.add(new Step(DELETE, Objects.requireNonNull(key, "key"), null));
         return this;
     }
 
@@ -74,7 +75,7 @@ public final class GuardedTxn {
      * @return this transaction
      */
     public GuardedTxn get(byte[] key) {
-        steps.add(new Step(GET, key, null));
+        steps.add(new Step(GET, Objects.requireNonNull(key, "key"), null));
         return this;
     }
 

@@ -27,10 +27,12 @@ public final class LeaseholdClient implements AutoCloseable {
     static final Cleaner CLEANER = Cleaner.create();
 
     private final long handle;
+    private final Builder options;
     private final Executor executor;
     private final Listeners listeners;
     private final ClientState state;
     private final ThreadHolds threadHolds = new ThreadHolds();
+    private final HeldPermits heldPermits = new HeldPermits();
 
     private LeaseholdClient(Builder builder) {
         Native.check();
@@ -47,7 +49,8 @@ public final class LeaseholdClient implements AutoCloseable {
                 text(builder.keyFile),
                 Spans.millisIfAny(builder.connectTimeout, "the connect timeout"),
                 Spans.millisIfAny(builder.requestTimeout, "the request timeout"));
-        executor = Callbacks.orDefault(builder.executor);
+        options = new Builder(builder);
+        executor = Callbacks.reliable(builder.executor, Thread.currentThread().getContextClassLoader());
         listeners = new Listeners(builder.listeners);
         state = new ClientState(handle, builder.url);
         CLEANER.register(this, state);
@@ -84,7 +87,18 @@ public final class LeaseholdClient implements AutoCloseable {
      * @return the options
      */
     public static Builder builder(Collection<String> endpoints) {
+        endpoints.forEach(endpoint -> Objects.requireNonNull(endpoint, "an endpoint"));
         return new Builder(String.join(",", endpoints));
+    }
+
+    /**
+     * The options that this client was made with, to make another one of: with a session of its own. Listeners are not among them:
+     * they hear of this client.
+     *
+     * @return options of another client
+     */
+    public Builder toBuilder() {
+        return new Builder(options);
     }
 
     /**
@@ -104,7 +118,67 @@ public final class LeaseholdClient implements AutoCloseable {
      * @return the lock
      */
     public LeaseholdLock lock(String name) {
-        return new LeaseholdLock(new Acquire(this, Objects.requireNonNull(name, "name"), null, true, true));
+        return new LeaseholdLock(Acquire.of(this, Claim.exclusive(Objects.requireNonNull(name, "name"))));
+    }
+
+    /**
+     * The read-write lock of this name: many read, or one writes. Its write lock is {@link #lock} of the name.
+     *
+     * @param name as for {@link #lock}
+     * @return the two locks
+     */
+    public LeaseholdReadWriteLock readWriteLock(String name) {
+        return new LeaseholdReadWriteLock(
+                new LeaseholdLock(Acquire.of(this, Claim.shared(Objects.requireNonNull(name, "name")))), lock(name));
+    }
+
+    /**
+     * The semaphore of this name.
+     *
+     * @param name as for {@link #lock}
+     * @param limit how many permits there are, 1 to 2,147,483,647; all who use the name must say the same. A bad one is reported by
+     *     the semaphore's operations.
+     * @return the semaphore
+     */
+    public LeaseholdSemaphore semaphore(String name, int limit) {
+        return new LeaseholdSemaphore(this, Objects.requireNonNull(name, "name"), limit);
+    }
+
+    /**
+     * Several locks as one: all of them are acquired at once, or none. However many do so, in whatever order, and with locks of a
+     * single name beside them, none waits for another in a circle: all places are put in the queues by one transaction. (A thread
+     * that holds one lock and then asks for another is not protected by that.)
+     *
+     * @param first a lock, also a {@linkplain LeaseholdReadWriteLock#readLock read lock} or {@linkplain LeaseholdSemaphore#permits
+     *     permits}; what it says of TTL, renewal and the like counts for all
+     * @param more others of this client, at most 31, of other names
+     * @return the lock of all of them
+     */
+    public LeaseholdLock all(LeaseholdLock first, LeaseholdLock... more) {
+        List<Claim> claims = new ArrayList<>(first.claims(this));
+        for (LeaseholdLock lock : more) {
+            claims.addAll(lock.claims(this));
+        }
+        return first.withClaims(claims);
+    }
+
+    /**
+     * The election of this name.
+     *
+     * @param name as for {@link #lock}
+     * @return the election
+     */
+    public LeaseholdElection election(String name) {
+        return new LeaseholdElection(Acquire.of(this, Claim.exclusive(Objects.requireNonNull(name, "name"))));
+    }
+
+    /**
+     * What this client has counted and timed in this process, as OpenMetrics text: for {@code /metrics}. Asks nobody.
+     *
+     * @return the text, in UTF-8, of the content type {@code application/openmetrics-text; version=1.0.0; charset=utf-8}
+     */
+    public String metrics() {
+        return Native.clientMetrics(handle);
     }
 
     /**
@@ -203,6 +277,10 @@ public final class LeaseholdClient implements AutoCloseable {
         return threadHolds;
     }
 
+    HeldPermits heldPermits() {
+        return heldPermits;
+    }
+
     /** Starts an operation of this client, and what all of them need with the first one. */
     void start(Receiver receiver, Dispatcher.Start operation) {
         state.join();
@@ -255,11 +333,27 @@ public final class LeaseholdClient implements AutoCloseable {
         private @Nullable Path keyFile;
         private @Nullable Duration connectTimeout;
         private @Nullable Duration requestTimeout;
-        private Executor executor = Callbacks.EXECUTOR;
+        private @Nullable Executor executor;
         private final List<LockListener> listeners = new ArrayList<>();
 
         private Builder(String url) {
             this.url = Objects.requireNonNull(url, "url");
+        }
+
+        private Builder(Builder other) {
+            url = other.url;
+            ttl = other.ttl;
+            namespace = other.namespace;
+            identity = other.identity;
+            user = other.user;
+            password = other.password;
+            plaintextPassword = other.plaintextPassword;
+            caFile = other.caFile;
+            certFile = other.certFile;
+            keyFile = other.keyFile;
+            connectTimeout = other.connectTimeout;
+            requestTimeout = other.requestTimeout;
+            executor = other.executor;
         }
 
         /**
@@ -379,7 +473,8 @@ public final class LeaseholdClient implements AutoCloseable {
         /**
          * Where continuations of futures and listeners run.
          *
-         * @param executor default: daemon threads of leasehold's own. One that runs tasks on the calling thread would let
+         * @param executor default: daemon threads of leasehold's own, with the context class loader of the thread that calls
+         *     {@link #build}. They also run what {@code executor} refuses. One that runs tasks on the calling thread would let
          *     their code hold up everybody's results.
          * @return these options
          */

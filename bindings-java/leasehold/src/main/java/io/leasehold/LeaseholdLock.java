@@ -4,6 +4,7 @@ import java.time.Duration;
 import java.util.List;
 import java.util.Objects;
 import java.util.Optional;
+import java.util.concurrent.Callable;
 import java.util.concurrent.CompletableFuture;
 import java.util.concurrent.TimeUnit;
 import java.util.concurrent.locks.Condition;
@@ -33,22 +34,22 @@ import org.jspecify.annotations.Nullable;
  */
 public final class LeaseholdLock implements Lock {
     private final LeaseholdClient client;
-    private final String name;
     private final Acquire acquire;
+    private final List<Claim> claims;
 
     LeaseholdLock(Acquire acquire) {
         client = acquire.client();
-        name = acquire.name();
+        claims = acquire.claims();
         this.acquire = acquire;
     }
 
     /**
      * The name.
      *
-     * @return the name
+     * @return the name; of {@linkplain LeaseholdClient#all several}, all of them, separated by commas
      */
     public String name() {
-        return name;
+        return acquire.name();
     }
 
     // --- how to lock ---
@@ -84,6 +85,44 @@ public final class LeaseholdLock implements Lock {
      */
     public LeaseholdLock withRequeue(boolean requeue) {
         return new LeaseholdLock(acquire.withRequeue(requeue));
+    }
+
+    /**
+     * The same lock, passed among the waiters of this client before others have their turn: {@link #withLocalFirst(int, Duration)}
+     * with 64 turns and 100 ms.
+     *
+     * @return a lock with this option
+     */
+    public LeaseholdLock withLocalFirst() {
+        return new LeaseholdLock(acquire.withLocalFirst(-1, null));
+    }
+
+    /**
+     * The same lock, passed among the waiters of this client before others have their turn: much quicker where many of one
+     * process want it, and unfair to others within this bound. Holds of one place have the same token and differ in their {@link
+     * Guard#sequence}. For exclusive locks of one name.
+     *
+     * @param turns how many may own it one after the other while others wait, at least 1
+     * @param time for how long it may be passed on while others wait, at most a minute
+     * @return a lock with this option
+     */
+    public LeaseholdLock withLocalFirst(int turns, Duration time) {
+        Objects.requireNonNull(time, "time");
+        if (turns < 0) {
+            throw new InvalidArgumentException("the number of turns must not be negative, as " + turns + " is");
+        }
+        return new LeaseholdLock(acquire.withLocalFirst(turns, time));
+    }
+
+    /**
+     * The same lock, whose place stays for a while after a release with nobody waiting: the next acquire of this client needs no
+     * request then. A try elsewhere fails meanwhile; who waits gets the lock at once. For exclusive locks of one name.
+     *
+     * @param time how long the place stays
+     * @return a lock with this option
+     */
+    public LeaseholdLock withLinger(Duration time) {
+        return new LeaseholdLock(acquire.withLinger(Objects.requireNonNull(time, "time")));
     }
 
     // --- guards ---
@@ -145,6 +184,16 @@ public final class LeaseholdLock implements Lock {
         return acquire.awaitOrCancel(wait).guardIfAny();
     }
 
+    /** {@link #acquire()}, interrupted or not. */
+    Guard acquireUninterruptibly() {
+        return acquire.await(Spans.NONE).guard();
+    }
+
+    /** {@link #tryAcquire()}, interrupted or not. */
+    Optional<Guard> tryAcquireUninterruptibly() {
+        return acquire.await(0).guardIfAny();
+    }
+
     /**
      * Acquires the lock without waiting here. Cancelling the future, or ending it in another way such as a timeout, gives up the
      * place in the queue; a guard that was won at the same moment is released.
@@ -199,6 +248,54 @@ public final class LeaseholdLock implements Lock {
     }
 
     /**
+     * Like {@link #lock()}, but holds the lock for at most {@code lease}: it is not renewed and frees itself. If this thread holds
+     * the lock already, its hold stays as it is and is counted once more.
+     *
+     * @param lease how long to hold, at least 2 s, rounded up to whole seconds; -1 is a hold that is renewed until it is released
+     * @param unit its unit
+     */
+    public void lock(long lease, TimeUnit unit) {
+        if (!reenter()) {
+            hold(limited(lease, unit).await(Spans.NONE).guard());
+        }
+    }
+
+    /**
+     * Runs {@code body} while this thread holds the lock, and never without it.
+     *
+     * @param <T> what it returns
+     * @param limit how long to wait for the lock, not negative; zero is a try
+     * @param body what to do
+     * @return what the body returns
+     * @throws NotAcquiredException when the limit has passed: the body did not run
+     * @throws LockLostException if the lock was lost while the body ran, unless the body itself threw
+     * @throws InterruptedException if the thread is interrupted while it waits
+     * @throws Exception what the body throws
+     */
+    public <T> T withLock(Duration limit, Callable<T> body) throws Exception {
+        Objects.requireNonNull(body, "body");
+        if (!tryLock(acquire, Objects.requireNonNull(limit, "limit"))) {
+            throw new NotAcquiredException("the lock \"" + name() + "\" was not to be had within " + limit);
+        }
+        Throwable failure = null;
+        try {
+            return body.call();
+        } catch (Throwable thrown) {
+            failure = thrown;
+            throw thrown;
+        } finally {
+            try {
+                unlock();
+            } catch (LockLostException lost) {
+                if (failure == null) {
+                    throw lost;
+                }
+                failure.addSuppressed(lost);
+            }
+        }
+    }
+
+    /**
      * Like {@link #lock}, but gives up its place in the queue when the thread is interrupted.
      *
      * @throws InterruptedException if the thread is interrupted
@@ -221,7 +318,11 @@ public final class LeaseholdLock implements Lock {
      */
     @Override
     public boolean tryLock() {
-        return reenter() || hold(acquire.await(0).guardIfAny());
+        return switch (client.threadHolds().bearing(claims)) {
+            case NONE -> hold(acquire.await(0).guardIfAny());
+            case SERVES -> reenter();
+            case BLOCKS -> false;
+        };
     }
 
     /**
@@ -248,9 +349,7 @@ public final class LeaseholdLock implements Lock {
      * @throws InterruptedException if the thread is interrupted
      */
     public boolean tryLock(long wait, long lease, TimeUnit unit) throws InterruptedException {
-        Acquire limited =
-                lease == -1 ? acquire : acquire.withTtl(Duration.of(lease, unit.toChronoUnit())).withRenew(false);
-        return tryLock(limited, span(wait, unit));
+        return tryLock(limited(lease, unit), span(wait, unit));
     }
 
     /**
@@ -264,7 +363,7 @@ public final class LeaseholdLock implements Lock {
      */
     @Override
     public void unlock() {
-        client.threadHolds().leave(name);
+        client.threadHolds().leave(claims);
     }
 
     /**
@@ -292,7 +391,7 @@ public final class LeaseholdLock implements Lock {
      * @return the number of holds through {@link #lock}
      */
     public int getHoldCount() {
-        return client.threadHolds().count(name);
+        return client.threadHolds().count(claims);
     }
 
     /**
@@ -301,7 +400,18 @@ public final class LeaseholdLock implements Lock {
      * @return the guard, or empty if this thread holds nothing. Closing it would release the lock under the thread.
      */
     public Optional<Guard> heldByCurrentThread() {
-        return client.threadHolds().guard(name);
+        return client.threadHolds().guard(claims);
+    }
+
+    /**
+     * Takes the lock out of the hands of this thread, without releasing it: from here on, whoever has the guard is the owner. For
+     * work that a thread begins and others end.
+     *
+     * @return the guard of what this thread held through {@link #lock}
+     * @throws IllegalMonitorStateException if this thread does not hold the lock, or has entered it more than once
+     */
+    public Guard handOver() {
+        return client.threadHolds().handOver(claims);
     }
 
     // --- for operators ---
@@ -342,7 +452,7 @@ public final class LeaseholdLock implements Lock {
      * @throws NotHeldException if no contender has this token
      */
     public void forceRelease(long token) {
-        client.await((queue, tag) -> Native.clientForceRelease(client.handle(), name, token, queue, tag));
+        client.await((queue, tag) -> Native.clientForceRelease(client.handle(), oneName(), token, queue, tag));
     }
 
     /**
@@ -353,33 +463,70 @@ public final class LeaseholdLock implements Lock {
      */
     public CompletableFuture<@Nullable Void> forceReleaseAsync(long token) {
         return client.async(
-                (queue, tag) -> Native.clientForceRelease(client.handle(), name, token, queue, tag), done -> null);
+                (queue, tag) -> Native.clientForceRelease(client.handle(), oneName(), token, queue, tag), done -> null);
     }
 
     @Override
     public String toString() {
-        return "LeaseholdLock[" + name + "]";
+        return "LeaseholdLock[" + name() + "]";
     }
 
     // --- the inside ---
 
     private long startQueue(long queue, long tag) {
-        return Native.clientQueue(client.handle(), name, queue, tag);
+        return Native.clientQueue(client.handle(), oneName(), queue, tag);
+    }
+
+    private String oneName() {
+        if (claims.size() > 1) {
+            throw new InvalidArgumentException("this is a lock of several names (" + name() + "), each with a queue of its own; ask the"
+                    + " lock of one of them");
+        }
+        return claims.get(0).name();
+    }
+
+    private Acquire limited(long lease, TimeUnit unit) {
+        return lease == -1 ? acquire : acquire.withTtl(Duration.of(lease, unit.toChronoUnit())).withRenew(false);
+    }
+
+    List<Claim> claims(LeaseholdClient of) {
+        if (client != of) {
+            throw new InvalidArgumentException("the lock \"" + name() + "\" is of another client; take all locks of one");
+        }
+        return claims;
+    }
+
+    LeaseholdLock withClaims(List<Claim> all) {
+        return new LeaseholdLock(acquire.withClaims(all));
     }
 
     private boolean tryLock(Acquire limited, Duration wait) throws InterruptedException {
         if (Thread.interrupted()) {
             throw new InterruptedException();
         }
+        if (wait.isZero() && client.threadHolds().bearing(claims) == ThreadHolds.Bearing.BLOCKS) {
+            return false;
+        }
         return reenter() || hold(limited.awaitOrCancel(Spans.wait(wait)).guardIfAny());
     }
 
+    /** Enters what the thread holds already, if it does; what would wait for its own thread is refused. */
     private boolean reenter() {
-        return client.threadHolds().reenter(name);
+        return switch (client.threadHolds().bearing(claims)) {
+            case NONE -> false;
+            case SERVES -> {
+                client.threadHolds().reenter(claims);
+                yield true;
+            }
+            case BLOCKS -> {
+                Native.wouldDeadlock(name());
+                yield false;
+            }
+        };
     }
 
     private void hold(Guard guard) {
-        client.threadHolds().enter(name, guard);
+        client.threadHolds().enter(claims, guard);
     }
 
     private boolean hold(Optional<Guard> guard) {
@@ -388,8 +535,8 @@ public final class LeaseholdLock implements Lock {
     }
 
     private void refuseDeadlock() {
-        if (client.threadHolds().count(name) > 0) {
-            Native.wouldDeadlock(name);
+        if (client.threadHolds().isAny(claims)) {
+            Native.wouldDeadlock(name());
         }
     }
 

@@ -28,7 +28,8 @@ public interface LockListener {
     default void failed(String name, Duration waited, ErrorCode code) {}
 
     /**
-     * A hold is over: released or lost, whichever came first. Follows each {@link #acquired} once.
+     * A hold is over: released or lost, whichever came first; of a loss it is told within seconds. Follows each {@link #acquired}
+     * once.
      *
      * @param name its name
      * @param held how long it was held

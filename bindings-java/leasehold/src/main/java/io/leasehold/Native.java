@@ -68,11 +68,13 @@ final class Native {
 
     static native long queueOpen();
 
-    static native int queueTake(long queue, long[] numbers, @Nullable Object[] objects);
+    static native int queueTake(long queue, long millis, long[] numbers, @Nullable Object[] objects);
 
     static native boolean waiterTake(long micros, long[] numbers, @Nullable Object[] objects);
 
     static native void waiterMove(long queue, long tag);
+
+    static native void waiterDrop();
 
     static native void queueClose(long queue);
 
@@ -98,14 +100,43 @@ final class Native {
 
     static native String clientIdentity(long client);
 
+    static native String clientMetrics(long client);
+
     static native long clientAcquire(
-            long client, String name, long wait, long ttl, boolean renew, boolean requeue, long queue, long tag);
+            long client,
+            String[] names,
+            int[] claims,
+            long wait,
+            long ttl,
+            boolean renew,
+            boolean requeue,
+            boolean localFirst,
+            int turns,
+            long time,
+            long linger,
+            long queue,
+            long tag);
+
+    static native long clientCampaign(
+            long client,
+            String name,
+            byte[] value,
+            long wait,
+            long ttl,
+            boolean renew,
+            boolean requeue,
+            long queue,
+            long tag);
 
     static native long clientPing(long client, long queue, long tag);
 
     static native long clientQueue(long client, String name, long queue, long tag);
 
     static native long clientForceRelease(long client, String name, long token, long queue, long tag);
+
+    static native long clientLeader(long client, String name, long queue, long tag);
+
+    static native long clientObserve(long client, String name, long queue, long tag);
 
     static native long clientOnState(long client, long queue, long tag);
 
@@ -124,6 +155,8 @@ final class Native {
     static native long guardRelease(long guard, long queue, long tag);
 
     static native long guardExtend(long guard, long span, long queue, long tag);
+
+    static native long guardProclaim(long guard, byte[] value, long queue, long tag);
 
     static native long guardPut(long guard, byte[] key, byte[] value, long queue, long tag);
 

@@ -3,6 +3,7 @@ package io.leasehold;
 import java.util.Arrays;
 import java.util.concurrent.CompletableFuture;
 import java.util.concurrent.Executor;
+import java.util.concurrent.atomic.AtomicReference;
 import java.util.function.Function;
 import org.jspecify.annotations.Nullable;
 
@@ -17,6 +18,8 @@ final class Operation<T> extends CompletableFuture<T> implements Receiver {
     private final Throwable caller = new Throwable();
     private volatile long operation;
     private volatile boolean isAnswered;
+    /** The answer, until somebody takes it: whoever completes the future, or has no use for what it brings. */
+    private final AtomicReference<@Nullable Completion> answer = new AtomicReference<>();
 
     Operation(Executor executor, Function<Completion, T> result) {
         this.executor = executor;
@@ -41,32 +44,59 @@ final class Operation<T> extends CompletableFuture<T> implements Receiver {
 
     @Override
     public void take(Completion completion) {
-        isAnswered = true;
-        executor.execute(() -> answer(completion));
+        if (!isAnswered) {
+            answer.set(completion);
+            isAnswered = true;
+        }
+        if (isDone()) {
+            discardAnswer();
+        } else {
+            executor.execute(this::answer);
+        }
     }
 
-    private void answer(Completion completion) {
-        if (completion.isFailure()) {
-            RuntimeException failure = completion.failure();
-            failure.setStackTrace(Arrays.stream(caller.getStackTrace())
-                    .dropWhile(Operation::isOurs)
-                    .toArray(StackTraceElement[]::new));
-            completeExceptionally(failure);
+    private void answer() {
+        Completion completion = answer.getAndSet(null);
+        if (completion == null) {
             return;
         }
-        if (isDone() && completion.kind() == Completion.GUARD) {
-            Native.guardFree(completion.a());
+        T value;
+        try {
+            if (completion.isFailure()) {
+                completeExceptionally(failure(completion));
+                return;
+            }
+            value = result.apply(completion);
+        } catch (Throwable thrown) {
+            completeExceptionally(thrown);
             return;
         }
-        T value = result.apply(completion);
         if (!complete(value) && value instanceof Guard guard) {
             guard.discard();
         }
     }
 
+    private RuntimeException failure(Completion completion) {
+        RuntimeException failure = completion.failure();
+        failure.setStackTrace(Arrays.stream(caller.getStackTrace())
+                .dropWhile(Operation::isOurs)
+                .toArray(StackTraceElement[]::new));
+        return failure;
+    }
+
+    /** The future is over before it had its answer: nobody wants what the operation brought, or may bring. */
     private void ended(@Nullable T value, @Nullable Throwable error) {
-        if (!isAnswered) {
+        if (isAnswered) {
+            discardAnswer();
+        } else {
             Native.cancel(operation);
+        }
+    }
+
+    private void discardAnswer() {
+        Completion unwanted = answer.getAndSet(null);
+        if (unwanted != null && unwanted.kind() == Completion.GUARD) {
+            Native.guardFree(unwanted.a());
         }
     }
 

@@ -33,16 +33,23 @@ final class Waiter implements Receiver {
             Dispatcher.start(waiter, operation);
             return waiter;
         }
-        long id = operation.start(0, 0);
         long[] numbers = new long[Completion.NUMBERS];
         @Nullable Object[] objects = new @Nullable Object[Completion.OBJECTS];
+        long id = operation.start(0, 0);
         if (Native.waiterTake(MOMENT, numbers, objects)) {
             waiter.result = Completion.of(numbers, objects, 0);
         } else {
-            Dispatcher.start(waiter, (queue, tag) -> {
-                Native.waiterMove(queue, tag);
-                return id;
-            });
+            try {
+                Dispatcher.start(waiter, (queue, tag) -> {
+                    Native.waiterMove(queue, tag);
+                    return id;
+                });
+            } catch (Throwable noMemory) {
+                // Nobody waits for it any more.
+                Native.waiterDrop();
+                Native.cancel(id);
+                throw noMemory;
+            }
         }
         return waiter;
     }

@@ -105,6 +105,13 @@ final class ProcessTest {
     }
 
     @Test
+    void whatJavaHasNoMemoryForTakesNothingElseWithIt() throws Exception {
+        Ended ended = run(List.of("-Xmx32m"), "too-large", "memory");
+        assertEquals(0, ended.code, ended.output);
+        assertEquals("survived", ended.output.strip());
+    }
+
+    @Test
     void worksForSeveralClassLoaders() throws Exception {
         Ended ended = run(List.of(), "class-loaders", Etcd.name());
         assertEquals(0, ended.code, ended.output);

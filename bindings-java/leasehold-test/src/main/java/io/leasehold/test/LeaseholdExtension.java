@@ -31,7 +31,7 @@ import org.junit.jupiter.api.extension.ParameterResolver;
  * }
  * }</pre>
  *
- * <p>In a static field it serves all tests of the class; in another one each test has its own. {@code
+ * <p>In a static field it serves all tests of the class, those of nested classes too; in another one each test has its own. {@code
  * @ExtendWith(LeaseholdExtension.class)} is the same as a static {@link #memory()}. Clients that it made are closed with it.
  */
 public final class LeaseholdExtension
@@ -44,7 +44,8 @@ public final class LeaseholdExtension
     private @Nullable EtcdProcess etcd;
     private @Nullable String url;
     private @Nullable LeaseholdClient client;
-    private boolean servesClass;
+    /** Test classes that it serves now, one nested in the other. */
+    private int classes;
 
     /** For {@code @ExtendWith}: {@link #memory()}. */
     public LeaseholdExtension() {
@@ -143,29 +144,35 @@ public final class LeaseholdExtension
         }
     }
 
+    /** Of the class, and of each class nested in it, which is a part of it: the first begins it. */
     @Override
     public void beforeAll(ExtensionContext context) {
-        servesClass = true;
-        begin();
+        classes++;
+        if (classes == 1) {
+            begin();
+        }
     }
 
     @Override
     public void beforeEach(ExtensionContext context) {
-        if (!servesClass) {
+        if (classes == 0) {
             begin();
         }
     }
 
     @Override
     public void afterEach(ExtensionContext context) {
-        if (!servesClass) {
+        if (classes == 0) {
             end();
         }
     }
 
     @Override
     public void afterAll(ExtensionContext context) {
-        end();
+        classes--;
+        if (classes == 0) {
+            end();
+        }
     }
 
     @Override

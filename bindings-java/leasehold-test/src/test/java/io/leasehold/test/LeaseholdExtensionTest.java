@@ -10,9 +10,15 @@ import io.leasehold.Guard;
 import io.leasehold.LeaseholdClient;
 import io.leasehold.LockLostException;
 import io.leasehold.LostReason;
+import java.io.BufferedReader;
+import java.io.IOException;
+import java.io.UncheckedIOException;
 import java.util.HashSet;
 import java.util.Set;
 import java.util.concurrent.TimeUnit;
+import java.util.regex.Matcher;
+import java.util.regex.Pattern;
+import org.junit.jupiter.api.BeforeEach;
 import org.junit.jupiter.api.Nested;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.extension.ExtendWith;
@@ -53,10 +59,29 @@ class LeaseholdExtensionTest {
         }
     }
 
+    /** Not every machine has an etcd on its {@code PATH}: takes the one that the harness of all tests has. */
+    static LeaseholdExtension onEtcd() {
+        try {
+            String harness = System.getProperty("leasehold.target") + "/debug/leasehold-etcd";
+            Process process = new ProcessBuilder(harness).redirectError(ProcessBuilder.Redirect.INHERIT).start();
+            try (BufferedReader told = process.inputReader()) {
+                Matcher etcd = Pattern.compile("\"etcd\":\"([^\"]+)\"").matcher(told.readLine());
+                assertTrue(etcd.find());
+                System.setProperty(EtcdProcess.PROPERTY, etcd.group(1));
+            } finally {
+                // It ends with its input.
+                process.getOutputStream().close();
+            }
+        } catch (IOException failure) {
+            throw new UncheckedIOException(failure);
+        }
+        return LeaseholdExtension.etcd();
+    }
+
     @Nested
     class OnEtcd {
         @RegisterExtension
-        static final LeaseholdExtension leasehold = LeaseholdExtension.etcd();
+        static final LeaseholdExtension leasehold = onEtcd();
 
         @Test
         void excludesAndLoses(LeaseholdClient client) throws Exception {
@@ -80,6 +105,46 @@ class LeaseholdExtensionTest {
         @Test
         void andAnotherOne() {
             assertTrue(seen.add(leasehold.url()));
+        }
+    }
+
+    /** One extension for a class and what is nested in it: one store, one client. */
+    @Nested
+    class Outer {
+        @RegisterExtension
+        static final LeaseholdExtension leasehold = LeaseholdExtension.memory();
+
+        static LeaseholdClient ofOuter;
+
+        @BeforeEach
+        void remember(LeaseholdClient client) {
+            assertSame(leasehold.client(), client);
+            assertTrue(ofOuter == null || ofOuter == client, "the same client for all of them");
+            ofOuter = client;
+        }
+
+        @Test
+        void works(LeaseholdClient client) {
+            client.ping();
+        }
+
+        @Nested
+        class Inner {
+            @Test
+            void locksWhatTheOuterOneLocks(LeaseholdClient client) throws Exception {
+                try (Guard guard = client.lock("/nested").acquire()) {
+                    assertTrue(leasehold.newClient().lock("/nested").tryAcquire().isEmpty());
+                    assertTrue(guard.held());
+                }
+            }
+        }
+
+        @Nested
+        class Another {
+            @Test
+            void itsClientIsOpen(LeaseholdClient client) {
+                client.ping();
+            }
         }
     }
 

@@ -1,17 +1,25 @@
 package io.leasehold.programs;
 
+import io.leasehold.Committed;
 import io.leasehold.Guard;
+import io.leasehold.GuardedTxn;
 import io.leasehold.LeaseholdClient;
+import io.leasehold.LeaseholdElection;
+import io.leasehold.LeaseholdException;
 import io.leasehold.LeaseholdLock;
+import io.leasehold.Subscription;
 import java.lang.ref.WeakReference;
 import java.net.URL;
 import java.net.URLClassLoader;
+import java.nio.charset.StandardCharsets;
 import java.nio.file.Path;
 import java.time.Duration;
 import java.util.ArrayList;
 import java.util.Arrays;
 import java.util.List;
 import java.util.concurrent.CompletableFuture;
+import java.util.concurrent.ExecutionException;
+import java.util.concurrent.TimeUnit;
 import org.awaitility.Awaitility;
 
 /** Programs that a test runs in a JVM of their own: {@code Program <what> <endpoint> <name>}. */
@@ -27,6 +35,7 @@ public final class Program {
             case "tour" -> tour(endpoint, name);
             case "class-loaders" -> classLoaders(endpoint, name);
             case "unloading" -> unloading(endpoint, name);
+            case "too-large" -> tooLarge(name);
             default -> throw new IllegalArgumentException(arguments[0]);
         }
     }
@@ -89,6 +98,18 @@ public final class Program {
                     lock.tryLock();
                 }
             }
+            client.readWriteLock(name + "/rw").readLock().withLock(Duration.ofSeconds(5), client::metrics);
+            client.semaphore(name + "/s", 3).acquire(2);
+            client.semaphore(name + "/s", 3).release(2);
+            LeaseholdElection election = client.election(name + "/e");
+            Subscription observer = election.observe(observed -> {});
+            try (Guard leading = election.campaign("x")) {
+                leading.proclaim("y");
+                election.leader();
+                election.leaderAsync().join();
+            }
+            observer.close();
+            lock.withLocalFirst().withLinger(Duration.ofMillis(10)).acquire().close();
             lock.lock();
             lock.forceRelease(lock.heldByCurrentThread().orElseThrow().token());
             expect(lock::unlock);
@@ -99,6 +120,41 @@ public final class Program {
         }
         System.gc();
         System.out.println("seen everything");
+    }
+
+    /** Reads more than fits into this JVM (-Xmx32m), while others wait for their results in the same queue. */
+    private static void tooLarge(String name) throws Exception {
+        try (LeaseholdClient client = LeaseholdClient.connect("memory://large");
+                Guard guard = client.lock(name).acquire()) {
+            GuardedTxn everything = guard.txn();
+            for (int key = 0; key < 64; key++) {
+                guard.put(("/large/" + key).getBytes(StandardCharsets.UTF_8), new byte[1_000_000]);
+                everything.get("/large/" + key);
+            }
+            for (int round = 0; round < 5; round++) {
+                List<CompletableFuture<?>> others = new ArrayList<>();
+                CompletableFuture<Committed> large = everything.commitAsync();
+                for (int other = 0; other < 30; other++) {
+                    others.add(client.lock(name + other).acquireAsync().thenCompose(Guard::releaseAsync));
+                }
+                CompletableFuture.allOf(others.toArray(CompletableFuture[]::new)).get(30, TimeUnit.SECONDS);
+                try {
+                    large.get(30, TimeUnit.SECONDS);
+                    throw new AssertionError("it fitted");
+                } catch (ExecutionException error) {
+                    if (!error.getCause().getMessage().contains("memory")) {
+                        throw error;
+                    }
+                }
+            }
+            try {
+                everything.commit();
+                throw new AssertionError("it fitted");
+            } catch (OutOfMemoryError | LeaseholdException expected) {
+                client.ping();
+            }
+        }
+        System.out.println("survived");
     }
 
     private static void expect(Runnable failing) {

@@ -21,9 +21,9 @@ import net.javacrumbs.shedlock.core.SimpleLock;
  * ShedLock's locks on etcd: one node runs a scheduled task, the others skip it.
  *
  * <p>{@code lockAtMostFor} is the TTL of a lease of the task's own, which is not renewed: it ends then, whatever became of the
- * node. It is at least 2 s and counted in whole seconds, rounded up. {@code lockAtLeastFor} is kept by this process: it releases
- * the lock when that time is over. If the process dies before, or closes the client, the lock ends with {@code lockAtMostFor}, or
- * with the close.
+ * node. It is at least 2 s and counted in whole seconds, rounded up. {@code lockAtLeastFor} holds on the server: when the task is
+ * done before, a lease of the rest of that time takes over, in whole seconds too, whatever becomes of the process and of the
+ * client. While the process lives, it ends that at the very time.
  *
  * <p>A lock can be extended, so that {@code LockExtender} and {@code KeepAliveLockProvider} work.
  */
@@ -33,6 +33,7 @@ public final class LeaseholdLockProvider implements ExtensibleLockProvider {
 
     private final LeaseholdClient client;
     private final String prefix;
+    private final Parking parking;
 
     /**
      * A provider whose locks are called as the tasks.
@@ -42,6 +43,7 @@ public final class LeaseholdLockProvider implements ExtensibleLockProvider {
      */
     public LeaseholdLockProvider(LeaseholdClient client, String prefix) {
         this.client = Objects.requireNonNull(client, "client");
+        this.parking = new Parking(client);
         this.prefix = Objects.requireNonNull(prefix, "prefix");
     }
 
@@ -58,32 +60,35 @@ public final class LeaseholdLockProvider implements ExtensibleLockProvider {
                     .withTtl(atLeastTwoSeconds(configuration.getLockAtMostFor()))
                     .withRenew(false)
                     .tryAcquire()
-                    .map(guard -> new Held(configuration, guard));
+                    .map(guard -> new Held(configuration, guard, parking));
         } catch (InterruptedException interrupted) {
             Thread.currentThread().interrupt();
             return Optional.empty();
         }
     }
 
-    private static Duration atLeastTwoSeconds(Duration time) {
+    static Duration atLeastTwoSeconds(Duration time) {
         return time.compareTo(SHORTEST) < 0 ? SHORTEST : time;
     }
 
     /** A lock that this node has. */
     private static final class Held extends AbstractSimpleLock {
         private final Guard guard;
+        private final Parking parking;
 
-        Held(LockConfiguration configuration, Guard guard) {
+        Held(LockConfiguration configuration, Guard guard, Parking parking) {
             super(configuration);
             this.guard = guard;
+            this.parking = parking;
         }
 
         @Override
         protected void doUnlock() {
             Duration rest = Duration.between(ClockProvider.now(), lockConfiguration.getLockAtLeastUntil());
-            if (rest.isNegative() || rest.isZero()) {
+            if (rest.isNegative() || rest.isZero() || parking.park(guard.name(), rest)) {
                 release();
             } else {
+                // As good as can be without etcd's help: the lease of the task ends with lockAtMostFor.
                 CompletableFuture.delayedExecutor(rest.toMillis(), TimeUnit.MILLISECONDS).execute(this::release);
             }
         }
@@ -93,7 +98,7 @@ public final class LeaseholdLockProvider implements ExtensibleLockProvider {
             Instant until = extended.getLockAtMostUntil();
             try {
                 guard.extend(atLeastTwoSeconds(Duration.between(ClockProvider.now(), until)));
-                return Optional.of(new Held(extended, guard));
+                return Optional.of(new Held(extended, guard, parking));
             } catch (LockLostException | NotHeldException gone) {
                 return Optional.empty();
             }

@@ -74,6 +74,30 @@ class LeaseholdLockProviderTest {
     }
 
     @Test
+    void aHoldLastsForLockAtLeastForWhateverBecomesOfTheNode() throws Exception {
+        LeaseholdClient node = leasehold.newClient();
+        long begun = System.nanoTime();
+        provider(node).lock(task("short-lived", LONG, Duration.ofMillis(2500))).orElseThrow().unlock();
+        node.close();
+        assertThat(provider(leasehold.newClient()).lock(task("short-lived", LONG, NONE))).isEmpty();
+        // And by the server, not by what is left of this process: the lease is one that ends.
+        try (Guard next = leasehold.newClient().lock("/shedlock/short-lived").acquire(Duration.ofSeconds(20))) {
+            assertThat(Duration.ofNanos(System.nanoTime() - begun)).isGreaterThan(Duration.ofMillis(2400));
+            assertThat(next.held()).isTrue();
+        }
+    }
+
+    @Test
+    void whoeverWaitsForATaskComesAfterLockAtLeastFor(LeaseholdClient client) throws Exception {
+        SimpleLock lock = provider(client).lock(task("waited-for", LONG, Duration.ofMillis(300))).orElseThrow();
+        lock.unlock();
+        try (Guard next = leasehold.newClient().lock("/shedlock/waited-for").acquire(Duration.ofSeconds(20))) {
+            assertThat(next.held()).isTrue();
+        }
+        LeaseholdExtension.await("nothing is left", () -> isFree("waited-for"));
+    }
+
+    @Test
     void anExtendedHoldLastsLonger(LeaseholdClient client) throws Exception {
         long begun = System.nanoTime();
         SimpleLock lock = provider(client).lock(task("extended", SHORT, NONE)).orElseThrow();

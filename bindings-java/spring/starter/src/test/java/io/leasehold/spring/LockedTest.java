@@ -253,13 +253,6 @@ class LockedTest {
         public void run() {}
     }
 
-    static class Future {
-        @Locked(name = "x")
-        public CompletableFuture<String> run() {
-            return new CompletableFuture<>();
-        }
-    }
-
     static class BadExpression {
         @Locked(name = "x:#{#}")
         public void run() {}
@@ -267,6 +260,16 @@ class LockedTest {
 
     static class BadWait {
         @Locked(name = "x", waitFor = "soon")
+        public void run() {}
+    }
+
+    static class BadTtl {
+        @Locked(name = "x", ttl = "1s")
+        public void run() {}
+    }
+
+    static class TwoTtls {
+        @Locked(name = "x", ttl = "3s", maxHold = "3s")
         public void run() {}
     }
 
@@ -282,7 +285,8 @@ class LockedTest {
         refuses(PrivateMethod.class, "private");
         refuses(StaticMethod.class, "static");
         refuses(FinalClass.class, "its class is final");
-        refuses(Future.class, "CompletableFuture");
+        refuses(BadTtl.class, "shorter than 2 s");
+        refuses(TwoTtls.class, "both a ttl and a maxHold");
         refuses(BadExpression.class, "cannot be parsed");
         refuses(BadWait.class, "soon");
         refuses(NoName.class, "empty");

@@ -1,22 +1,31 @@
 package io.leasehold.spring.integration;
 
+import io.leasehold.Guard;
 import io.leasehold.LeaseholdClient;
 import io.leasehold.LeaseholdLock;
+import io.leasehold.LockLostException;
 import java.time.Duration;
 import java.util.Objects;
 import java.util.concurrent.TimeUnit;
 import java.util.concurrent.locks.Condition;
 import org.springframework.integration.support.locks.DistributedLock;
 import org.springframework.integration.support.locks.LockRegistry;
+import org.springframework.integration.support.locks.RenewableLockRegistry;
 
 /**
  * The locks of Spring Integration (aggregators, file filters, leader election) on etcd.
  *
  * <p>A lock object costs nothing and is not kept: two of the same key are the same lock, re-entrant for each thread. Holds
  * are renewed until they are released, so nothing has to be renewed by hand and no lock expires under a slow message; after a
- * crash it is free after the client's TTL. The forms with a time to live are not renewed and free themselves.
+ * crash it is free after the client's TTL. The forms with a time to live are not renewed and free themselves: after at least 2 s,
+ * in whole seconds, rounded up. {@link #renewLock(Object)} makes such a hold last longer.
  */
-public final class LeaseholdLockRegistry implements LockRegistry<DistributedLock> {
+public final class LeaseholdLockRegistry implements LockRegistry<DistributedLock>, RenewableLockRegistry<DistributedLock> {
+    /** What the other registries of Spring Integration have. */
+    private static final Duration RENEWAL = Duration.ofSeconds(60);
+
+    private static final Duration SHORTEST = Duration.ofSeconds(2);
+
     private final LeaseholdClient client;
     private final String prefix;
 
@@ -40,6 +49,41 @@ public final class LeaseholdLockRegistry implements LockRegistry<DistributedLock
     @Override
     public DistributedLock obtain(Object key) {
         return new RegistryLock(client.lock(prefix + Objects.requireNonNull(key, "key")));
+    }
+
+    /**
+     * Makes the hold of this thread last at least 60 s from now. One without a time to live is renewed by itself; for it this is a
+     * proof that it is held.
+     *
+     * @param key the key of the lock
+     * @throws IllegalStateException if this thread does not hold it, or has lost it
+     */
+    @Override
+    public void renewLock(Object key) {
+        renewLock(key, RENEWAL);
+    }
+
+    /**
+     * Makes the hold of this thread last at least this long from now.
+     *
+     * @param key the key of the lock
+     * @param timeToLive how long, at least 2 s
+     * @throws IllegalStateException if this thread does not hold it, or has lost it
+     */
+    @Override
+    public void renewLock(Object key, Duration timeToLive) {
+        Guard guard = client.lock(prefix + Objects.requireNonNull(key, "key"))
+                .heldByCurrentThread()
+                .orElseThrow(() -> new IllegalStateException("this thread does not hold the lock of " + key));
+        try {
+            guard.extend(atLeastTwoSeconds(timeToLive));
+        } catch (LockLostException lost) {
+            throw new IllegalStateException("the lock of " + key + " was lost", lost);
+        }
+    }
+
+    private static Duration atLeastTwoSeconds(Duration time) {
+        return time.compareTo(SHORTEST) < 0 ? SHORTEST : time;
     }
 
     /** A lock that can also be held for a given time. */
@@ -89,7 +133,8 @@ public final class LeaseholdLockRegistry implements LockRegistry<DistributedLock
 
         @Override
         public boolean tryLock(Duration waitTime, Duration timeToLive) throws InterruptedException {
-            return named.tryLock(waitTime.toMillis(), timeToLive.toMillis(), TimeUnit.MILLISECONDS);
+            return named.tryLock(
+                    waitTime.toMillis(), atLeastTwoSeconds(timeToLive).toMillis(), TimeUnit.MILLISECONDS);
         }
 
         @Override

@@ -67,6 +67,40 @@ class LeaseholdLockRegistryTest {
     }
 
     @Test
+    void aTimeToLiveThatIsTooShortIsTheShortest(LeaseholdClient client) throws Exception {
+        DistributedLock lock = registry(client).obtain("shorter");
+        assertThat(lock.tryLock(Duration.ZERO, Duration.ofMillis(100))).isTrue();
+        lock.unlock();
+        lock.lock(Duration.ofMillis(100));
+        lock.unlock();
+    }
+
+    @Test
+    void aHoldIsRenewedByItsThreadOnly(LeaseholdClient client) throws Exception {
+        LeaseholdLockRegistry registry = registry(client);
+        DistributedLock lock = registry.obtain("renewed");
+        assertThatThrownBy(() -> registry.renewLock("renewed")).isInstanceOf(IllegalStateException.class);
+        long begun = System.nanoTime();
+        lock.lock(Duration.ofSeconds(2));
+        registry.renewLock("renewed", Duration.ofSeconds(4));
+        registry.renewLock("renewed", Duration.ofMillis(1));
+        // Nobody unlocks: it frees itself, later than it would have.
+        try (Guard next = leasehold.newClient().lock("/si/renewed").acquire(Duration.ofSeconds(20))) {
+            assertThat(Duration.ofNanos(System.nanoTime() - begun)).isGreaterThan(Duration.ofMillis(3900));
+            assertThat(next.held()).isTrue();
+        }
+        assertThatThrownBy(() -> registry.renewLock("renewed")).isInstanceOf(IllegalStateException.class);
+        assertThatThrownBy(lock::unlock).isInstanceOf(io.leasehold.LockLostException.class);
+
+        lock.lock();
+        registry.renewLock("renewed");
+        leasehold.lose("/si/renewed");
+        LeaseholdExtension.await("it is lost", () -> !client.lock("/si/renewed").isHeldByCurrentThread());
+        assertThatThrownBy(() -> registry.renewLock("renewed")).isInstanceOf(IllegalStateException.class);
+        assertThatThrownBy(lock::unlock).isInstanceOf(io.leasehold.LockLostException.class);
+    }
+
+    @Test
     void aLeaderIsElectedAndFollowedByTheNext(LeaseholdClient client) throws Exception {
         CountDownLatch first = new CountDownLatch(1);
         CountDownLatch second = new CountDownLatch(1);

@@ -3,6 +3,8 @@ package io.leasehold.spring.boot;
 import io.leasehold.LockListener;
 import io.leasehold.LostReason;
 import java.time.Duration;
+import java.util.Map;
+import java.util.TreeMap;
 import java.util.concurrent.locks.Condition;
 import java.util.concurrent.locks.ReentrantLock;
 import org.jspecify.annotations.Nullable;
@@ -24,6 +26,8 @@ final class HeldLocks implements LockListener, SmartLifecycle {
     private final ReentrantLock mutex = new ReentrantLock();
     private final Condition changed = mutex.newCondition();
     private int held;
+    /** How many holds of each name. */
+    private final Map<String, Integer> names = new TreeMap<>();
     private volatile boolean running;
 
     HeldLocks(Duration timeout) {
@@ -39,20 +43,34 @@ final class HeldLocks implements LockListener, SmartLifecycle {
         }
     }
 
+    /** What is held now, and how often. */
+    Map<String, Integer> names() {
+        mutex.lock();
+        try {
+            return new TreeMap<>(names);
+        } finally {
+            mutex.unlock();
+        }
+    }
+
     @Override
     public void acquired(String name, Duration waited) {
-        change(1);
+        change(name, 1);
     }
 
     @Override
     public void ended(String name, Duration held, @Nullable LostReason lost) {
-        change(-1);
+        change(name, -1);
     }
 
-    private void change(int by) {
+    private void change(String name, int by) {
         mutex.lock();
         try {
             held += by;
+            names.compute(name, (each, count) -> {
+                int left = (count == null ? 0 : count) + by;
+                return left == 0 ? null : left;
+            });
             changed.signalAll();
         } finally {
             mutex.unlock();

@@ -3,15 +3,17 @@ package io.leasehold.spring.boot;
 import io.leasehold.LeaseholdClient;
 import io.leasehold.LockListener;
 import io.leasehold.spring.LockedBeanPostProcessor;
+import io.leasehold.spring.OuterTransaction;
 import java.util.function.Consumer;
 import org.jspecify.annotations.Nullable;
 import org.springframework.beans.factory.ObjectProvider;
-import org.springframework.beans.factory.config.ConfigurableBeanFactory;
 import org.springframework.boot.autoconfigure.AutoConfiguration;
 import org.springframework.boot.autoconfigure.condition.ConditionalOnBooleanProperty;
 import org.springframework.boot.autoconfigure.condition.ConditionalOnMissingBean;
 import org.springframework.boot.context.properties.EnableConfigurationProperties;
+import org.springframework.boot.context.properties.bind.Binder;
 import org.springframework.context.annotation.Bean;
+import org.springframework.core.Ordered;
 import org.springframework.core.env.Environment;
 
 /** The client, what {@code @Locked} needs, and the wait for held locks at shutdown. */
@@ -46,12 +48,16 @@ public class LeaseholdAutoConfiguration {
         return new HeldLocks(properties.shutdownTimeout());
     }
 
-    // Static, and with providers only: it is there before all other beans and must not bring them forth early.
+    // Static, and without beans: it is there before all others and must not bring them forth early.
     @Bean
-    static LockedBeanPostProcessor leaseholdLockedBeanPostProcessor(
-            ObjectProvider<LeaseholdClient> client, ConfigurableBeanFactory beans, Environment environment) {
-        LockedBeanPostProcessor processor = new LockedBeanPostProcessor(client::getObject, beans::resolveEmbeddedValue);
+    @ConditionalOnMissingBean
+    static LockedBeanPostProcessor leaseholdLockedBeanPostProcessor(Environment environment) {
+        Binder binder = Binder.get(environment);
+        LockedBeanPostProcessor processor = new LockedBeanPostProcessor();
         processor.setProxyTargetClass(environment.getProperty("spring.aop.proxy-target-class", Boolean.class, true));
+        processor.setLockOrder(binder.bind("leasehold.locked.order", Integer.class).orElse(Ordered.HIGHEST_PRECEDENCE));
+        processor.setOuterTransaction(
+                binder.bind("leasehold.locked.outer-transaction", OuterTransaction.class).orElse(OuterTransaction.HOLD));
         return processor;
     }
 

@@ -1,11 +1,14 @@
 package io.leasehold.spring.boot;
 
 import io.leasehold.LeaseholdClient;
+import java.util.Map;
 import org.springframework.boot.autoconfigure.AutoConfiguration;
 import org.springframework.boot.autoconfigure.condition.ConditionalOnBean;
 import org.springframework.boot.autoconfigure.condition.ConditionalOnClass;
 import org.springframework.boot.autoconfigure.condition.ConditionalOnMissingBean;
 import org.springframework.boot.health.autoconfigure.contributor.ConditionalOnEnabledHealthIndicator;
+import org.springframework.boot.health.contributor.CompositeHealthContributor;
+import org.springframework.boot.health.contributor.HealthContributor;
 import org.springframework.boot.health.contributor.HealthIndicator;
 import org.springframework.context.annotation.Bean;
 
@@ -17,7 +20,9 @@ import org.springframework.context.annotation.Bean;
 public class LeaseholdHealthAutoConfiguration {
     @Bean
     @ConditionalOnMissingBean(name = {"leaseholdHealthIndicator", "leaseholdHealthContributor"})
-    LeaseholdHealthIndicator leaseholdHealthIndicator(LeaseholdClient client) {
-        return new LeaseholdHealthIndicator(client);
+    HealthContributor leaseholdHealthIndicator(Map<String, LeaseholdClient> clients) {
+        return clients.size() == 1
+                ? new LeaseholdHealthIndicator(clients.values().iterator().next())
+                : CompositeHealthContributor.fromMap(clients, LeaseholdHealthIndicator::new);
     }
 }

@@ -22,6 +22,12 @@ final class LeaseholdMeters implements LockListener {
     LeaseholdMeters(MeterRegistry registry, boolean names) {
         this.registry = registry;
         this.names = names;
+        if (!names) {
+            // There from the start, at 0: an alert on what does not exist yet says nothing.
+            for (LostReason reason : LostReason.values()) {
+                lost(Tags.empty(), reason);
+            }
+        }
     }
 
     @Override
@@ -49,12 +55,15 @@ final class LeaseholdMeters implements LockListener {
                 .register(registry)
                 .record(held);
         if (lost != null) {
-            Counter.builder("leasehold.lost")
-                    .description("Locks that were lost while they were held")
-                    .tags(tags(name).and("reason", lost.name().toLowerCase(Locale.ROOT)))
-                    .register(registry)
-                    .increment();
+            lost(tags(name), lost).increment();
         }
+    }
+
+    private Counter lost(Tags tags, LostReason reason) {
+        return Counter.builder("leasehold.lost")
+                .description("Locks that were lost while they were held")
+                .tags(tags.and("reason", reason.name().toLowerCase(Locale.ROOT)))
+                .register(registry);
     }
 
     private void acquire(String name, String outcome, Duration waited) {

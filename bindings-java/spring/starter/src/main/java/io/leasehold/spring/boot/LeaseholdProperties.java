@@ -1,5 +1,6 @@
 package io.leasehold.spring.boot;
 
+import io.leasehold.spring.OuterTransaction;
 import java.nio.file.Path;
 import java.time.Duration;
 import java.util.List;
@@ -25,6 +26,7 @@ import org.springframework.boot.context.properties.bind.DefaultValue;
  * @param connectTimeout How long opening a connection may take before the next endpoint is tried: 10 ms to 1 h. Default 2 s.
  * @param requestTimeout How long an operation may take that does not wait for a lock: 10 ms to 1 h. Default 5 s.
  * @param shutdownTimeout How long the shutdown waits for locks that are still held, before it releases them.
+ * @param locked How methods with @Locked are locked.
  * @param integration The lock registry of Spring Integration.
  * @param shedlock The lock provider of ShedLock.
  * @param metrics The meters.
@@ -45,6 +47,7 @@ public record LeaseholdProperties(
         @Nullable Duration connectTimeout,
         @Nullable Duration requestTimeout,
         @DefaultValue("20s") Duration shutdownTimeout,
+        @DefaultValue Locked locked,
         @DefaultValue Integration integration,
         @DefaultValue Shedlock shedlock,
         @DefaultValue Metrics metrics) {
@@ -53,6 +56,18 @@ public record LeaseholdProperties(
     public String toString() {
         return "LeaseholdProperties[endpoints=" + endpoints + "]";
     }
+
+    /**
+     * How methods with @Locked are locked.
+     *
+     * @param order Where the lock stands among what else is around a method: what has a smaller order is outside of it. Default:
+     *     outside of everything but @Async.
+     * @param outerTransaction What to do where a transaction has begun before the lock: hold the lock until that has ended, warn, or
+     *     refuse to run the method.
+     */
+    public record Locked(
+            @Nullable Integer order,
+            @DefaultValue("hold") OuterTransaction outerTransaction) {}
 
     /**
      * The lock registry of Spring Integration.

@@ -8,6 +8,7 @@ import io.leasehold.Guard;
 import io.leasehold.LeaseholdClient;
 import io.leasehold.UnauthenticatedException;
 import io.leasehold.shedlock.LeaseholdLockProvider;
+import io.leasehold.spring.Locked;
 import io.leasehold.spring.integration.LeaseholdLockRegistry;
 import io.leasehold.test.LeaseholdExtension;
 import io.micrometer.core.instrument.MeterRegistry;
@@ -28,6 +29,7 @@ import java.util.stream.Stream;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.extension.RegisterExtension;
 import org.springframework.boot.autoconfigure.AutoConfigurations;
+import org.springframework.boot.health.contributor.CompositeHealthContributor;
 import org.springframework.boot.health.contributor.Health;
 import org.springframework.boot.health.contributor.Status;
 import org.springframework.boot.micrometer.metrics.autoconfigure.CompositeMeterRegistryAutoConfiguration;
@@ -47,6 +49,7 @@ class LeaseholdAutoConfigurationTest {
         return new ApplicationContextRunner()
                 .withConfiguration(AutoConfigurations.of(
                         LeaseholdAutoConfiguration.class,
+                        LeaseholdEndpointAutoConfiguration.class,
                         LeaseholdHealthAutoConfiguration.class,
                         LeaseholdMetricsAutoConfiguration.class,
                         LeaseholdIntegrationAutoConfiguration.class,
@@ -221,12 +224,15 @@ class LeaseholdAutoConfigurationTest {
             assertThat(meters.get("leasehold.hold").timer().count()).isEqualTo(1);
             assertThat(meters.get("leasehold.hold").timer().getId().getTags()).isEmpty();
 
+            // Before there was any.
+            assertThat(meters.get("leasehold.lost").tag("reason", "key_deleted").counter().count()).isZero();
+
             // The guard stays open: the loss alone ends the hold.
             Guard lost = client.lock("m").acquire();
             leasehold.lose("m");
             LeaseholdExtension.await(
                     "the loss is counted",
-                    () -> meters.find("leasehold.lost").tag("reason", "key_deleted").counter() != null);
+                    () -> meters.get("leasehold.lost").tag("reason", "key_deleted").counter().count() == 1);
             assertThat(meters.get("leasehold.held").gauge().value()).isZero();
             assertThat(lost.held()).isFalse();
 
@@ -333,6 +339,80 @@ class LeaseholdAutoConfigurationTest {
         assertThat(work.join().isFirst).isTrue();
     }
 
+    /** Locks once more when the application ends. */
+    static class LastWords {
+        static String said = "";
+
+        @Locked(name = "last")
+        public String speak() {
+            return "spoken";
+        }
+    }
+
+    static class Speaker implements AutoCloseable {
+        private final LastWords words;
+
+        Speaker(LastWords words) {
+            this.words = words;
+        }
+
+        @Override
+        public void close() {
+            LastWords.said = words.speak();
+        }
+    }
+
+    @Test
+    void clientsOutliveTheBeansThatLock() {
+        LastWords.said = "";
+        application().withBean(Speaker.class).withBean(LastWords.class).run(context -> assertThat(context).hasNotFailed());
+        assertThat(LastWords.said).isEqualTo("spoken");
+        // Whatever was there first.
+        LastWords.said = "";
+        new ApplicationContextRunner()
+                .withBean(Speaker.class)
+                .withBean(LastWords.class)
+                .withBean("own", LeaseholdClient.class, () -> LeaseholdClient.connect(leasehold.url()))
+                .withConfiguration(AutoConfigurations.of(LeaseholdAutoConfiguration.class))
+                .run(context -> assertThat(context).hasNotFailed());
+        assertThat(LastWords.said).isEqualTo("spoken");
+    }
+
+    @Test
+    void operatorsSeeLocksAndCanTakeThemAway() {
+        application().run(context -> assertThat(context).doesNotHaveBean(LocksEndpoint.class));
+        application().withPropertyValues("management.endpoints.web.exposure.include=locks").run(context -> {
+            LocksEndpoint endpoint = context.getBean(LocksEndpoint.class);
+            Guard guard = context.getBean(LeaseholdClient.class).lock("/held").acquire();
+            assertThat(endpoint.locks(null)).isEqualTo(new LocksEndpoint.Held(
+                    context.getBean(LeaseholdClient.class).identity(), Map.of("/held", 1)));
+            assertThat(endpoint.locks("/held")).isInstanceOfSatisfying(LocksEndpoint.Queue.class, queue -> {
+                assertThat(queue.queue()).hasSize(1);
+                assertThat(queue.queue().get(0).token()).isEqualTo(guard.token());
+            });
+            assertThat(endpoint.forceRelease("/held", guard.token())).containsEntry("released", true);
+            assertThat(endpoint.forceRelease("/held", guard.token())).containsEntry("released", false);
+            LeaseholdExtension.await("the loss is known", () -> endpoint.locks(null) instanceof LocksEndpoint.Held held
+                    && held.held().isEmpty());
+            assertThat(guard.held()).isFalse();
+        });
+    }
+
+    @Test
+    void severalClientsAreNoTrouble() {
+        application()
+                .withBean("one", LeaseholdClient.class, leasehold::newClient)
+                .withBean("two", LeaseholdClient.class, leasehold::newClient)
+                .run(context -> {
+                    assertThat(context).hasNotFailed().doesNotHaveBean(LeaseholdLockRegistry.class);
+                    assertThat(context.getBean(CompositeHealthContributor.class).getContributor("two")).isNotNull();
+                });
+        application()
+                .withBean("one", LeaseholdClient.class, leasehold::newClient)
+                .withBean("two", LeaseholdClient.class, leasehold::newClient, definition -> definition.setPrimary(true))
+                .run(context -> assertThat(context).hasNotFailed().hasSingleBean(LeaseholdLockRegistry.class));
+    }
+
     @Test
     void theShutdownReleasesWhatIsHeldForTooLong() {
         application()
@@ -363,6 +443,8 @@ class LeaseholdAutoConfigurationTest {
                         "leasehold.connect-timeout",
                         "leasehold.request-timeout",
                         "leasehold.shutdown-timeout",
+                        "leasehold.locked.order",
+                        "leasehold.locked.outer-transaction",
                         "leasehold.metrics.enabled",
                         "leasehold.metrics.names",
                         "leasehold.integration.enabled",

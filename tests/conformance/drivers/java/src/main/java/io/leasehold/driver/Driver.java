@@ -12,9 +12,13 @@ import com.google.gson.JsonObject;
 import io.leasehold.Contender;
 import io.leasehold.Guard;
 import io.leasehold.GuardedTxn;
+import io.leasehold.Leader;
 import io.leasehold.LeaseholdClient;
+import io.leasehold.LeaseholdElection;
 import io.leasehold.LeaseholdException;
 import io.leasehold.LeaseholdLock;
+import io.leasehold.Observed;
+import io.leasehold.Subscription;
 import io.leasehold.driver.Request.Refusal;
 import java.io.BufferedInputStream;
 import java.io.ByteArrayOutputStream;
@@ -32,6 +36,7 @@ import java.util.concurrent.CompletableFuture;
 import java.util.concurrent.CompletionException;
 import java.util.concurrent.ConcurrentHashMap;
 import java.util.concurrent.ConcurrentLinkedQueue;
+import java.util.function.Consumer;
 import java.util.function.Function;
 import java.util.function.Supplier;
 
@@ -52,6 +57,8 @@ public final class Driver {
 
     private final Map<String, LeaseholdClient> clients = new ConcurrentHashMap<>();
     private final Map<String, Hold> holds = new ConcurrentHashMap<>();
+    /** What observes elections, by the names that the runner chose. */
+    private final Map<String, CompletableFuture<Subscription>> watches = new ConcurrentHashMap<>();
     /** What had a name that has been given to something else: it goes on. */
     private final Queue<Object> former = new ConcurrentLinkedQueue<>();
     /** How to cancel a request. */
@@ -173,6 +180,30 @@ public final class Driver {
                 Guard guard = hold.guard();
                 perform(id, hold.blocks(), () -> guard.extendAsync(span), run(() -> guard.extend(span)), Driver::nothing);
             }
+            case "campaign" -> campaign(id, request);
+            case "proclaim" -> {
+                byte[] value = bytes(request.text("value"));
+                Hold hold = hold(request);
+                Guard guard = hold.guard();
+                perform(id, hold.blocks(), () -> guard.proclaimAsync(value), run(() -> guard.proclaim(value)), Driver::nothing);
+            }
+            case "leader" -> {
+                LeaseholdElection election = client(request).election(request.text("election"));
+                perform(id, BLOCKS, election::leaderAsync, election::leader, Driver::leader);
+            }
+            case "observe" -> observe(id, request);
+            case "unobserve" -> {
+                String name = request.text("watch");
+                Optional.ofNullable(watches.remove(name))
+                        .orElseThrow(() -> malformed("nobody observes as " + name))
+                        .thenAccept(Subscription::close);
+                reply(id, new JsonObject());
+            }
+            case "metrics" -> {
+                JsonObject fields = new JsonObject();
+                fields.addProperty("text", client(request).metrics());
+                reply(id, fields);
+            }
             case "queue" -> {
                 LeaseholdLock lock = lock(request);
                 perform(id, BLOCKS, lock::queueAsync, lock::queue, Driver::contenders);
@@ -216,17 +247,26 @@ public final class Driver {
     }
 
     private void acquire(JsonElement id, Request request) {
-        request.isForMutex();
         boolean isTry = isSecond(request, "mode", "wait", "try", "wait");
         boolean isSync = isSecond(request, "via", "async", "sync", VIA);
         String hold = request.text("hold");
         Optional<Duration> wait = request.millisIfAny("wait_ms");
-        LeaseholdLock lock = Optional.of(lock(request))
+        LeaseholdLock lock = Optional.of(asked(request))
                 .map(plain -> request.millisIfAny("ttl_ms").map(plain::withTtl).orElse(plain))
                 .map(plain -> plain.withRenew(request.flag("renew", true)))
                 .map(plain -> plain.withRequeue(request.flag("requeue", true)))
+                .map(plain -> request.requestIfAny("local_first").map(bound -> localFirst(plain, bound)).orElse(plain))
+                .map(plain -> request.millisIfAny("linger_ms").map(plain::withLinger).orElse(plain))
                 .orElseThrow();
-        Function<Guard, JsonObject> won = guard -> won(hold, guard, isSync);
+        Function<Guard, JsonObject> won = guard -> {
+            JsonObject fields = won(hold, guard, isSync);
+            if (request.field("locks").isPresent()) {
+                JsonArray keys = new JsonArray();
+                guard.keys().forEach(keys::add);
+                fields.add("keys", keys);
+            }
+            return fields;
+        };
         if (isTry) {
             perform(id, isSync, lock::tryAcquireAsync, lock::tryAcquire, guard -> won.apply(taken(guard)));
         } else if (wait.isPresent()) {
@@ -234,6 +274,103 @@ public final class Driver {
         } else {
             perform(id, isSync, lock::acquireAsync, lock::acquire, won);
         }
+    }
+
+    /** What an acquire asks for: one lock, or several at once. */
+    private LeaseholdLock asked(Request request) {
+        Optional<List<Request>> several = request.requestsIfAny("locks");
+        if (several.isEmpty()) {
+            return lock(client(request), request);
+        }
+        for (String name : List.of("lock", "kind", "permits", "limit")) {
+            if (request.field(name).isPresent()) {
+                throw malformed("an acquire has the field \"locks\" or \"" + name + "\", not both");
+            }
+        }
+        LeaseholdClient client = client(request);
+        List<LeaseholdLock> locks = several.get().stream().map(each -> lock(client, each)).toList();
+        if (locks.isEmpty()) {
+            // The API has no way to ask for no lock.
+            throw new Refusal("INVALID_ARGUMENT", "at least one lock is needed");
+        }
+        return client.all(locks.get(0), locks.subList(1, locks.size()).toArray(LeaseholdLock[]::new));
+    }
+
+    /** One lock, of its kind. */
+    private static LeaseholdLock lock(LeaseholdClient client, Request request) {
+        String kind = request.textIfAny("kind").orElse("mutex");
+        if (!List.of("mutex", "shared", "semaphore").contains(kind)) {
+            throw unsupported("there is no lock of the kind " + kind);
+        }
+        String name = request.text("lock");
+        Optional<Integer> permits = request.permitsIfAny("permits");
+        Optional<Integer> limit = request.permitsIfAny("limit");
+        if (kind.equals("semaphore")) {
+            int of = limit.orElseThrow(() -> malformed("a semaphore needs the field \"limit\""));
+            return client.semaphore(name, of).permits(permits.orElse(1));
+        }
+        if (permits.isPresent() || limit.isPresent()) {
+            throw new Refusal("INVALID_ARGUMENT", "only a semaphore has permits and a limit");
+        }
+        return kind.equals("shared") ? client.readWriteLock(name).readLock() : client.lock(name);
+    }
+
+    private static LeaseholdLock localFirst(LeaseholdLock lock, Request bound) {
+        Optional<Integer> turns = bound.permitsIfAny("turns");
+        Optional<Duration> time = bound.millisIfAny("ms");
+        if (turns.isEmpty() && time.isEmpty()) {
+            return lock.withLocalFirst();
+        }
+        return lock.withLocalFirst(turns.orElse(64), time.orElse(Duration.ofMillis(100)));
+    }
+
+    private void campaign(JsonElement id, Request request) {
+        String hold = request.text("hold");
+        byte[] value = bytes(request.text("value"));
+        LeaseholdElection election = client(request).election(request.text("election"));
+        boolean isSync = isSecond(request, "via", "async", "sync", VIA);
+        Function<Guard, JsonObject> won = guard -> won(hold, guard, isSync);
+        Optional<Duration> wait = request.millisIfAny("wait_ms");
+        if (wait.isPresent()) {
+            perform(id, isSync, () -> election.campaignAsync(value, wait.get()), () -> election.campaign(value, wait.get()), won);
+        } else {
+            perform(id, isSync, () -> election.campaignAsync(value), () -> election.campaign(value), won);
+        }
+    }
+
+    private void observe(JsonElement id, Request request) {
+        String watch = request.text("watch");
+        LeaseholdElection election = client(request).election(request.text("election"));
+        // No event comes before the reply.
+        CompletableFuture<Void> replied = new CompletableFuture<>();
+        Consumer<Observed> listener = observed -> {
+            replied.join();
+            JsonObject event = leader(observed.leader());
+            event.addProperty("mono_ns", System.nanoTime());
+            event.addProperty("event", "leader");
+            event.addProperty("watch", watch);
+            write(event);
+        };
+        CompletableFuture<Subscription> begun = election.observeAsync(listener);
+        requests.put(id, () -> begun.cancel(true));
+        // A name that is given anew stands for the new one, and the old one goes on.
+        Optional.ofNullable(watches.put(watch, begun)).ifPresent(former::add);
+        begun.whenComplete((subscription, error) -> {
+            answer(id, System.nanoTime(), () -> {
+                if (error != null) {
+                    throw error;
+                }
+                return new JsonObject();
+            });
+            replied.complete(null);
+        });
+    }
+
+    private static JsonObject leader(Optional<Leader> leader) {
+        JsonObject fields = new JsonObject();
+        fields.addProperty("value", leader.map(Leader::text).orElse(null));
+        fields.addProperty("token", leader.map(Leader::token).orElse(null));
+        return fields;
     }
 
     private static Guard taken(Optional<Guard> guard) {

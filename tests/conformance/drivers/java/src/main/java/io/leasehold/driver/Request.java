@@ -40,9 +40,6 @@ record Request(JsonObject fields) {
         return new Refusal("UNSUPPORTED", message);
     }
 
-    /** Fields of an acquire that ask for other kinds of locks. */
-    private static final List<String> NEW_KINDS = List.of("locks", "permits", "limit", "local_first", "linger_ms");
-
     /** Reads one line, more strictly than this parser does by itself. */
     static Request parse(byte[] line) {
         try {
@@ -138,15 +135,41 @@ record Request(JsonObject fields) {
         return pairs;
     }
 
-    /** Refuses what asks for anything else: it must never be taken for a mutex. */
-    void isForMutex() {
-        String kind = textIfAny("kind").orElse("mutex");
-        if (!kind.equals("mutex")) {
-            throw unsupported("there is no lock of the kind " + kind);
-        }
-        NEW_KINDS.stream().filter(name -> field(name).isPresent()).findFirst().ifPresent(name -> {
-            throw unsupported("there is no lock with " + name);
+    /** A number of permits, which the API takes as an {@code int}. */
+    Optional<Integer> permitsIfAny(String name) {
+        return integerIfAny(name).map(number -> {
+            if (number != number.intValue()) {
+                throw new Refusal("INVALID_ARGUMENT", name + " cannot be " + number);
+            }
+            return number.intValue();
         });
+    }
+
+    /** The locks of an acquire over several names. */
+    Optional<List<Request>> requestsIfAny(String name) {
+        return field(name).map(list -> {
+            if (!list.isJsonArray()) {
+                throw malformed("the field \"" + name + "\" must be a list of objects");
+            }
+            return list.getAsJsonArray().asList().stream().map(item -> object(name, item)).toList();
+        });
+    }
+
+    /** An object inside this one; empty if the field is false, or left out. With {@code true}, one without fields. */
+    Optional<Request> requestIfAny(String name) {
+        return field(name).flatMap(value -> {
+            if (value instanceof JsonPrimitive flag && flag.isBoolean()) {
+                return flag.getAsBoolean() ? Optional.of(new Request(new JsonObject())) : Optional.empty();
+            }
+            return Optional.of(object(name, value));
+        });
+    }
+
+    private static Request object(String name, JsonElement value) {
+        if (!value.isJsonObject()) {
+            throw malformed("the field \"" + name + "\" must be, or hold, objects");
+        }
+        return new Request(value.getAsJsonObject());
     }
 
     private static String text(String name, JsonElement value) {

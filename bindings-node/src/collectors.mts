@@ -1,0 +1,3 @@
+/** `leasehold/metrics` for `import`: the same module. */
+
+export * from './collectors.js'
