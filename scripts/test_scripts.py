@@ -287,8 +287,9 @@ class SharesWhatIsBuilt(unittest.TestCase):
         return found
 
     def crates(self, command):
-        """How the crates of others would be built: features and settings. Cargo tells only those who ask for what may change."""
-        command = ["cargo", *command, "--offline", "--unit-graph", "-Z", "unstable-options"]
+        """How the crates of others would be built: features and settings. Cargo tells only those who ask for what may change.
+        On a new machine it downloads them first, as whatever builds them would."""
+        command = ["cargo", *command, "--locked", "--unit-graph", "-Z", "unstable-options"]
         environment = {**os.environ, "RUSTC_BOOTSTRAP": "1"}
         told = subprocess.run(command, cwd=stages.ROOT, env=environment, capture_output=True, text=True, check=True).stdout
         found = {}
