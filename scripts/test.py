@@ -4,6 +4,10 @@
 A stage runs even when another one failed, in a process group of its own; its output goes to target/test-logs, and the end of that is
 shown if it failed. What is to be built runs beside what waits. Ends with 0 only if nothing failed. `make test` calls this after
 scripts/setup.sh; `make test FULL=1` runs everything in all its length, which is for a night.
+
+A few failed tests of a stage during which the machine stood still (scripts/pulse.py) say as much about the machine as about the
+tests. Such a stage is played once more, whole, when nothing runs beside it, and judged by that; the summary says so, and what had
+failed. A failure without a hold-up, many failures, and a failed check count as they are.
 """
 
 import argparse
@@ -22,6 +26,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 import counts
+from pulse import Pulse
 from stages import LOGS, ROOT, TARGET, Stage, stages
 
 # No stage may hang the rest: far above what each needs on two cores with cold caches.
@@ -29,6 +34,8 @@ LIMIT_SECONDS, FULL_LIMIT_SECONDS = 40 * 60, 4 * 3600
 # How long processes may take to end by themselves when the run is interrupted: they remove the data of their servers.
 GRACE_SECONDS = 5
 SHOWN_LINES, SHOWN_FAILURES = 60, 40
+# More failed tests of one stage than these are no accident of the machine's.
+MOST_ACCIDENTS = 8
 # How often it is said what is running, where nobody looks at a terminal.
 TOLD_SECONDS = 60
 # By this in its environment every process is known that a stage has started, whatever session it has moved to.
@@ -44,6 +51,9 @@ class Ended:
     seconds: float
     # Of processors: how much of the time it worked.
     worked: float
+    # What became of it beside others, and for how long the machine stood still then, if this is what became of it alone.
+    before: "Ended | None" = None
+    held_up: float = 0
 
 
 @dataclass
@@ -53,6 +63,7 @@ class Run:
     chosen: list[Stage]
     limit: float
     lanes: int
+    pulse: Pulse = field(default_factory=Pulse)
     mark: str = field(default_factory=lambda: uuid.uuid4().hex)
     begun: dict[str, float] = field(default_factory=dict)
     ended: dict[str, Ended] = field(default_factory=dict)
@@ -228,6 +239,29 @@ def play(run: Run, display: Display) -> None:
         display.ends(stage, ended)
         if ended.found.failed:
             show_failure(stage, ended, display)
+    for stage in run.chosen:
+        judge_alone(run, stage, display)
+
+
+def judge_alone(run: Run, stage: Stage, display: Display) -> None:
+    """Plays a stage again, with nothing beside it, if its failures can be the machine's."""
+    before = run.ended[stage.name]
+    begun = run.begun[stage.name]
+    held_up = run.pulse.longest(begun, begun + before.seconds)
+    if not (stage.is_tests and 0 < before.found.failed <= MOST_ACCIDENTS and held_up):
+        return
+    display.line(f"{display.clock()}  {stage.name}: the machine had stood still for {held_up:.1f} s; once more, with nothing beside it")
+    stage.log.replace(first_log(stage))
+    ended = execute(stage, run.mark, run.limit)
+    ended.before, ended.held_up = before, held_up
+    run.ended[stage.name] = ended
+    display.ends(stage, ended)
+    if ended.found.failed:
+        show_failure(stage, ended, display)
+
+
+def first_log(stage: Stage) -> Path:
+    return stage.log.with_suffix(".first.log")
 
 
 def work(run: Run, stage: Stage) -> None:
@@ -246,6 +280,12 @@ def summarise(run: Run, display: Display) -> counts.Counts:
         ended = run.ended[stage.name]
         total.add(ended.found)
         display.line(f"{stage.name:<{display.width}}  {ended.seconds:5.0f} s  {ended.worked:5.0f} s  {ended.found}")
+    for stage in run.chosen:
+        if before := run.ended[stage.name].before:
+            display.line(
+                f"played again: {stage.name}, whose {before.found.failed} failures ({shown(first_log(stage))}) came with a hold-up of "
+                f"{run.ended[stage.name].held_up:.1f} s: {', '.join(before.found.failures)}"
+            )
     for skip in dict.fromkeys(total.skips):
         display.line(f"skipped: {skip}")
     for stage in run.chosen:

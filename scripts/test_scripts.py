@@ -15,6 +15,7 @@ from unittest import mock
 sys.path.insert(0, str(Path(__file__).parent))
 import cargo_tests  # noqa: E402
 import counts  # noqa: E402
+import pulse  # noqa: E402
 import stages  # noqa: E402
 import test as runner  # noqa: E402
 import unittests  # noqa: E402
@@ -208,6 +209,83 @@ class RunsStages(InFolder):
         child.wait(30)
         self.assertEqual(runner.processes("run/"), [])
         self.assertTrue((self.folder / "clean").exists())
+
+
+class NotesHoldUps(unittest.TestCase):
+    def setUp(self):
+        # Without its thread: what it notes is up to the test.
+        self.pulse = pulse.Pulse.__new__(pulse.Pulse)
+        self.pulse.noted = []
+
+    def test_only_what_is_long_is_noted(self):
+        self.pulse.note(10, 10 + pulse.LATE_SECONDS / 2)
+        self.assertEqual(self.pulse.longest(0, 20), 0)
+
+    def test_a_hold_up_counts_for_whoever_was_there_for_a_part_of_it(self):
+        self.pulse.note(10, 12)
+        self.pulse.note(30, 31)
+        self.assertEqual([self.pulse.longest(*span) for span in ((0, 9), (0, 11), (11, 20), (13, 20), (0, 40))], [0, 2, 2, 0, 2])
+
+    def test_a_process_that_stands_still_is_noticed(self):
+        noticed = pulse.Pulse()
+        begun = time.monotonic()
+        # A stopped process is to its threads what a machine without processors is.
+        subprocess.Popen(["sh", "-c", f"kill -STOP {os.getpid()}; sleep 1; kill -CONT {os.getpid()}"]).wait(60)
+        deadline = time.monotonic() + 60
+        while not noticed.longest(begun, time.monotonic()) and time.monotonic() < deadline:
+            time.sleep(0.01)
+        self.assertGreaterEqual(noticed.longest(begun, time.monotonic()), pulse.LATE_SECONDS)
+
+
+class PlaysAgain(InFolder):
+    """Which stages are played again, and what counts then."""
+
+    def setUp(self):
+        super().setUp()
+        before = stages.LOGS
+        stages.LOGS = self.folder
+        self.addCleanup(setattr, stages, "LOGS", before)
+
+    def play(self, script, held_up, **more):
+        """A stage whose script can count how often it was played; what counts, and what is said."""
+        script = f"echo x >> {self.folder}/played; first() {{ [ $(wc -l < {self.folder}/played) = 1 ]; }}; {script}"
+        stage = Stage("x", ["sh", "-c", script], **{"is_tests": True, **more})
+        run = runner.Run([stage], 60, 1)
+        run.pulse = mock.Mock(**{"longest.return_value": held_up})
+        said = []
+        display = mock.Mock(**{"line.side_effect": said.append})
+        runner.play(run, display)
+        with mock.patch.object(runner, "LOGS", self.folder):
+            runner.summarise(run, mock.Mock(width=1, begun=0, **{"line.side_effect": said.append}))
+        return str(run.ended["x"].found), (self.folder / "played").read_text().count("x"), "\n".join(said)
+
+    def told(self, passed, failed):
+        failures = [f"test {number}" for number in range(failed)]
+        return f"echo '{json.dumps({'passed': passed, 'failed': failed, 'failures': failures})}' > $LEASEHOLD_REPORT"
+
+    def test_after_a_hold_up_it_is_judged_by_itself_and_what_had_failed_is_told(self):
+        found, times, said = self.play(f"if first; then {self.told(2, 1)}; exit 1; fi; {self.told(3, 0)}", 1.2)
+        self.assertEqual((found, times), ("3 passed, 0 failed, 0 skipped", 2))
+        self.assertIn("played again: x, whose 1 failures", said)
+        self.assertIn("hold-up of 1.2 s: test 0", said)
+
+    def test_what_fails_by_itself_as_well_has_failed(self):
+        found, times, _ = self.play(f"{self.told(2, 1)}; exit 1", 1.2)
+        self.assertEqual((found, times), ("2 passed, 1 failed, 0 skipped", 2))
+
+    def test_without_a_hold_up_a_failure_is_a_failure(self):
+        found, times, said = self.play(f"if first; then {self.told(2, 1)}; exit 1; fi; {self.told(3, 0)}", 0)
+        self.assertEqual((found, times), ("2 passed, 1 failed, 0 skipped", 1))
+        self.assertNotIn("again", said)
+
+    def test_many_failures_are_no_accident(self):
+        found, times, _ = self.play(f"{self.told(0, runner.MOST_ACCIDENTS + 1)}; exit 1", 1.2)
+        self.assertEqual((found, times), (f"0 passed, {runner.MOST_ACCIDENTS + 1} failed, 0 skipped", 1))
+
+    def test_a_check_and_what_passed_are_played_once(self):
+        self.assertEqual(self.play("exit 1", 1.2, is_tests=False)[:2], ("0 passed, 1 failed, 0 skipped", 1))
+        (self.folder / "played").unlink()
+        self.assertEqual(self.play(self.told(1, 0), 1.2)[:2], ("1 passed, 0 failed, 0 skipped", 1))
 
 
 class ChoosesStages(unittest.TestCase):
