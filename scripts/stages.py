@@ -22,6 +22,8 @@ SUREFIRE = [("bindings-java", "*/"), ("bindings-java", "*/*/"), ("tests/samples"
 CARGO = "what cargo builds"
 # Built again, and so replaced, by the tests of these languages: nobody else may run it then.
 C, NODE, PYTHON, JAVA = "the C library", "the Node package", "the Python package", "the Java modules"
+# Hundreds of servers and clients with leases of seconds: two such stages together are more than two cores can serve in time.
+CLOCK = "the clock"
 
 
 @dataclass
@@ -38,6 +40,8 @@ class Stage:
     needs: list[str] = field(default_factory=list)
     # What it uses that others must not use meanwhile.
     alone: list[str] = field(default_factory=list)
+    # It computes and looks at no clock, so it leaves the processors to whoever does (`nice`).
+    gives_way: bool = False
 
     @property
     def log(self) -> Path:
@@ -65,12 +69,12 @@ def stages(is_full: bool) -> list[Stage]:
         # Everything that cargo builds in its dev profile, once, with one set of features: the libraries, the programs and the
         # tests; then the packages of the other languages.
         Stage("build", ["scripts/build.sh", "--tests", str(PROGRAMS), *(["--optimised-java"] if is_full else [])], alone=[CARGO, C, NODE, JAVA]),
-        Stage("lint-format", ["cargo", "fmt", "--all", "--check", "--", "--color=never"]),
+        Stage("lint-format", ["cargo", "fmt", "--all", "--check", "--", "--color=never"], gives_way=True),
         # Licences, bans and sources of all crates.
-        Stage("lint-deny", ["tools/deny/run"]),
+        Stage("lint-deny", ["tools/deny/run"], gives_way=True),
         # The first of those that use npm's directory or the virtual environment fills it.
-        Stage("lint-node", ["bindings-node/lint"], alone=[NODE]),
-        Stage("lint-python", ["bindings-python/lint"], alone=[PYTHON]),
+        Stage("lint-node", ["bindings-node/lint"], alone=[NODE], gives_way=True),
+        Stage("lint-python", ["bindings-python/lint"], alone=[PYTHON], gives_way=True),
         # Before anything that asks for "any" etcd: from here on that is 3.7, as in the cache the newest comes first.
         Stage("servers", [str(TARGET / "debug/leasehold-etcd"), "--build-only"], needs=["build"]),
         # Waits more than it works, so it runs beside what is to be built. Needs nothing of cargo.
@@ -79,15 +83,21 @@ def stages(is_full: bool) -> list[Stage]:
             ["tests/conformance/play", "--built", "--version", "3.7", "--jobs", "6", *([] if is_full else ["--short"])],
             is_tests=True,
             needs=["build", "servers"],
-            alone=[C, NODE, JAVA],
+            alone=[C, NODE, JAVA, CLOCK],
         ),
-        Stage("lint-clippy", ["cargo", "clippy", "--workspace", "--all-targets", "--", "-D", "warnings"], alone=[CARGO]),
+        Stage(
+            "lint-clippy",
+            ["cargo", "clippy", "--workspace", "--all-targets", "--", "-D", "warnings"],
+            alone=[CARGO],
+            gives_way=True,
+        ),
         Stage(
             "lint-doc",
             # With the private items, so that the links among those are checked too.
             ["cargo", "doc", "--workspace", "--no-deps", "--document-private-items"],
             environment={"RUSTDOCFLAGS": "-D warnings"},
             alone=[CARGO],
+            gives_way=True,
         ),
         # The tests on all versions of etcd are among them; each goes through the versions that it is about.
         Stage(
@@ -95,8 +105,9 @@ def stages(is_full: bool) -> list[Stage]:
             ["scripts/cargo_tests.py", "--built", str(PROGRAMS)],
             is_tests=True,
             needs=["build", "servers"],
+            alone=[CLOCK],
         ),
-        Stage("examples", ["scripts/cargo_tests.py", "--doc"], is_tests=True, needs=["build"], alone=[CARGO]),
+        Stage("examples", ["scripts/cargo_tests.py", "--doc"], is_tests=True, needs=["build"], alone=[CARGO], gives_way=True),
         # The locks and queues of the bridge under a scheduler that tries the orders of threads: a bridge of its own, on what the
         # whole workspace stands on.
         Stage(
@@ -104,11 +115,12 @@ def stages(is_full: bool) -> list[Stage]:
             ["scripts/cargo_tests.py", "--", "--workspace", "--features", "leasehold-bridge/testing,leasehold-bridge/model", "--test", "model"],
             is_tests=True,
             alone=[CARGO],
+            gives_way=True,
         ),
         # Seeds and states by the thousand, and faults planted in a copy.
-        Stage("simulation", [*sim, "--seeds", size(4_000, 200_000)], needs=["build"]),
-        Stage("search", [*sim, "--search", size(120_000, 1_000_000)], needs=["build"]),
-        Stage("teeth", ["tests/sim/teeth.py", *([] if is_full else ["--quick"])]),
+        Stage("simulation", [*sim, "--seeds", size(4_000, 200_000)], needs=["build"], gives_way=True),
+        Stage("search", [*sim, "--search", size(120_000, 1_000_000)], needs=["build"], gives_way=True),
+        Stage("teeth", ["tests/sim/teeth.py", *([] if is_full else ["--quick"])], gives_way=True),
         # With their documentation, whose warnings fail it.
         Stage(
             "java",

@@ -102,11 +102,12 @@ def execute(stage: Stage, mark: str, limit: float) -> Ended:
     clean_reports(stage)
     environment = {**os.environ, "CARGO_TERM_COLOR": "never", "NO_COLOR": "1", counts.PLACE: str(stage.report), **stage.environment}
     environment |= {"CARGO_TARGET_DIR": str(TARGET), MARK: f"{mark}/{stage.name}/"}
+    command = ["nice", "-n", "15", *stage.command] if stage.gives_way else stage.command
     worked, exit_code = 0.0, 127
     with stage.log.open("wb") as output:
         try:
             process = subprocess.Popen(
-                stage.command, cwd=ROOT, env=environment, stdin=subprocess.DEVNULL, stdout=output, stderr=subprocess.STDOUT,
+                command, cwd=ROOT, env=environment, stdin=subprocess.DEVNULL, stdout=output, stderr=subprocess.STDOUT,
                 start_new_session=True,
             )  # fmt: skip
         except OSError as error:

@@ -31,8 +31,10 @@ pub struct Pace {
 
 /// For the client whose calls go wrong: everything happens soon.
 pub const HASTY: Pace = Pace { ttl: TTL, request: Duration::from_millis(900) };
-/// For one that must get on at its first attempt or at its second, however busy the machine is.
-pub const STEADY: Pace = Pace { ttl: Duration::from_secs(3), request: Duration::from_secs(6) };
+/// For one whose session must live on, of which only a sweep may free the keys.
+pub const LASTING: Pace = Pace { ttl: Duration::from_secs(6), request: Duration::from_millis(900) };
+/// For one whose session must live on, and that must get on at its first attempt or at its second, however busy the machine is.
+pub const STEADY: Pace = Pace { ttl: Duration::from_secs(6), request: Duration::from_secs(6) };
 /// For one without faults.
 pub const CALM: Pace = Pace { ttl: Duration::from_secs(10), request: Duration::from_secs(30) };
 
