@@ -5,3 +5,4 @@
 pub mod files;
 pub mod links;
 pub mod pages;
+pub mod unsafe_code;
