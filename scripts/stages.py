@@ -72,6 +72,8 @@ def stages(is_full: bool) -> list[Stage]:
         Stage("lint-format", ["cargo", "fmt", "--all", "--check", "--", "--color=never"], gives_way=True),
         # Licences, bans and sources of all crates.
         Stage("lint-deny", ["tools/deny/run"], gives_way=True),
+        # The workflows of the CI mean something, and are safe.
+        Stage("lint-workflows", ["tools/workflows/run"], gives_way=True),
         # The first of those that use npm's directory or the virtual environment fills it.
         Stage("lint-node", ["bindings-node/lint"], alone=[NODE], gives_way=True),
         Stage("lint-python", ["bindings-python/lint"], alone=[PYTHON], gives_way=True),
