@@ -1,4 +1,5 @@
-//! A distributed lock on etcd v3: leases renewed in time, waiters in the order of their revisions, fencing tokens.
+//! A distributed lock on etcd v3: leases renewed in time, waiters in the order of their revisions, fencing tokens. It runs on
+//! Linux, and building it needs `protoc` with its include files (Debian: `apt-get install protobuf-compiler libprotobuf-dev`).
 //!
 //! ```no_run
 //! # async fn example() -> leasehold::Result<()> {
@@ -11,7 +12,7 @@
 //! ```
 //!
 //! [`Client`] makes [`Lock`]s, a lock gives a [`Guard`], and the guard is the proof that its owner holds the lock: not a
-//! thread, not a task. Building needs `protoc` (Debian: `protobuf-compiler` and `libprotobuf-dev`); the crate runs on Linux.
+//! thread, not a task.
 //!
 //! # What a lock gives, and what it cannot give
 //!
