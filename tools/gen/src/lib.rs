@@ -1,15 +1,13 @@
 //! What a program writes: the parts of pages between `<!-- generated: name -->` and `<!-- end -->`, the header for C, and the
 //! notices of the crates that we pass on.
 
+mod errors;
 mod notices;
 
 use std::{
-    fmt::Write as _,
     fs, io,
     path::{Path, PathBuf},
 };
-
-use leasehold::{Code, LostReason};
 
 const END: &str = "<!-- end -->";
 
@@ -48,7 +46,8 @@ pub fn update(check: bool) -> io::Result<Vec<&'static str>> {
     for (file, new) in [(HEADER, header()?), (NOTICES, notices::text()?)] {
         renew(file, &fs::read_to_string(root().join(file))?, new)?;
     }
-    let mut parts = vec![("docs/errors.md", "codes", codes()), ("docs/errors.md", "reasons", reasons())];
+    let mut parts =
+        vec![("docs/errors.md", "codes", errors::codes()?), ("docs/errors.md", "reasons", errors::reasons())];
     for (page, file) in EXAMPLES {
         parts.push((page, file, example(file)?));
     }
@@ -101,24 +100,6 @@ fn replace(page: &str, name: &str, text: &str) -> Option<String> {
     let start = page.find(&start_mark)? + start_mark.len();
     let end = start + page[start..].find(END)?;
     Some(format!("{}\n{text}\n{}", &page[..start], &page[end..]))
-}
-
-fn codes() -> String {
-    let mut table = String::from("| Number | Name | Rust | C |\n|---:|---|---|---|\n");
-    for code in Code::ALL {
-        let (number, name) = (code.number(), code.name());
-        _ = writeln!(table, "| {number} | [`{name}`](#{}) | `Code::{code:?}` | `LH_{name}` |", name.to_lowercase());
-    }
-    table
-}
-
-fn reasons() -> String {
-    let mut table = String::from("| Number | Name | Rust | C |\n|---:|---|---|---|\n");
-    for reason in LostReason::ALL {
-        let (number, name) = (reason.number(), reason.name());
-        _ = writeln!(table, "| {number} | `{name}` | `LostReason::{reason:?}` | `LH_LOST_{name}` |");
-    }
-    table
 }
 
 #[cfg(test)]
