@@ -13,7 +13,7 @@ export CARGO_TARGET_DIR := $(shell scripts/target)
 .NOTPARALLEL:
 unexport MAKEFLAGS MFLAGS
 
-.PHONY: help demo sample test build install-c dist-c lint fmt gen bench conformance sim search teeth fresh doctor
+.PHONY: help demo sample test build install-c dist-c lint fmt gen docs bench conformance sim search teeth fresh doctor
 
 help: ## List the targets.
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -64,6 +64,10 @@ gen: ## Write generated files anew; `make gen CHECK=1` only says which are stale
 	@cargo build --quiet --workspace --lib --bin leasehold-gen
 	@"$$CARGO_TARGET_DIR/debug/leasehold-gen" $(if $(CHECK),--check)
 	@bindings-node/dependencies && node bindings-node/scripts/types.js "$$CARGO_TARGET_DIR" $(if $(CHECK),--check)
+
+docs: ## Make the site of the documentation with mdBook, and check that no link in it is dead.
+	@scripts/setup.sh docs
+	@mdbook=$$(tools/book/mdbook) && scripts/book.py "$$mdbook" "$$CARGO_TARGET_DIR/book"
 
 bench: ## Measure against raw etcd calls, data on disk and in memory, and every language against Rust; ARGS="--help" tells more; COMPARE=node sets npm's etcd3 and redlock beside it.
 	@scripts/setup.sh bench
