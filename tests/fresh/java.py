@@ -3,8 +3,8 @@
 
 The projects know nothing but the coordinates, and get the examples of the README as they stand there. `plain` runs its example on a
 class path. `shop` is a Spring Boot service, packaged as a fat jar: under `java -jar` it takes a lock, and its health and its
-meters are asked, and once more on Spring Boot 3.5, where it has no health. The jars have the licence and the notices. Ends with 0
-if all of that worked and nothing was left in etcd.
+meters are asked, and once more on Spring Boot 3.5, where it has no health. The jars have the licence and the notices, and their
+descriptions what Maven Central asks for. Ends with 0 if all of that worked and nothing was left in etcd.
 """
 
 import json
@@ -19,6 +19,7 @@ import urllib.request
 import zipfile
 from contextlib import contextmanager
 from pathlib import Path
+from xml.etree import ElementTree
 
 ROOT = Path(__file__).resolve().parents[2]
 HERE = Path(__file__).resolve().parent
@@ -88,6 +89,27 @@ def look_for_notices(repository: Path) -> None:
                 if f"META-INF/{name}" not in opened.namelist() or opened.read(f"META-INF/{name}") != (ROOT / name).read_bytes():
                     raise Failure(f"{jar.name} has no {name}, or another one")
     print(f"licence and notices: in {len(jars)} jars", flush=True)
+
+
+# What Maven Central refuses a description without (central.sonatype.org/publish/requirements); parents may say it.
+DESCRIBED = ["name", "description", "url", "licenses/license/name", "licenses/license/url", "developers/developer/name", "scm/url"]
+DESCRIBED += ["scm/connection", "scm/developerConnection"]
+POM = "{http://maven.apache.org/POM/4.0.0}"
+
+
+def look_for_descriptions(repository: Path) -> None:
+    """Everything that was installed says who made it, where, and under which licence; none of it is for tests of our own."""
+    poms = sorted((repository / "io/leasehold").rglob("*.pom"))
+    roots = {pom.parent.parent.name: ElementTree.parse(pom).getroot() for pom in poms}
+    for name, root in roots.items():
+        for wanted in DESCRIBED:
+            path, where = "/".join(POM + step for step in wanted.split("/")), root
+            # The name is each one's own.
+            while not where.findtext(path) and wanted != "name" and (parent := where.findtext(f"{POM}parent/{POM}artifactId")):
+                where = roots[parent]
+            if not where.findtext(path):
+                raise Failure(f"the description of {name} has no {wanted}")
+    print(f"descriptions: {', '.join(roots)}", flush=True)
 
 
 def project(name: str, directory: Path, **texts: str) -> Path:
@@ -196,6 +218,7 @@ def main() -> int:
         repository = install(Path(directory))
         try:
             look_for_notices(repository)
+            look_for_descriptions(repository)
             run_plain(Path(directory), repository, version)
             for each in (boot, BOOT_3):
                 run_shop(Path(directory), repository, version, each)
