@@ -44,6 +44,8 @@ final class ClientState implements Runnable {
             Logs.warn(
                     "a LeaseholdClient ({0}) was forgotten without close(): what it holds stays locked until this process ends",
                     url);
+            // Nobody can wait for a result of it any more: it keeps no thread, and so no class loader.
+            leave();
         }
     }
 }

@@ -31,21 +31,20 @@ final class ProcessTest {
     @TempDir
     Path directory;
 
-    private record Ended(int code, String output, Duration took) {}
+    private record Ended(int code, String output) {}
 
     private Ended run(List<String> command) throws IOException, InterruptedException {
         Path output = Files.createTempFile(directory, "output", ".txt");
-        long begun = System.nanoTime();
         Process process = new ProcessBuilder(command)
                 .redirectErrorStream(true)
                 .redirectOutput(output.toFile())
                 .start();
         try {
-            assertTrue(process.waitFor(60, TimeUnit.SECONDS), () -> command + " does not end: " + read(output));
+            assertTrue(process.waitFor(5, TimeUnit.MINUTES), () -> command + " does not end: " + read(output));
         } finally {
             process.destroyForcibly();
         }
-        return new Ended(process.exitValue(), read(output), Duration.ofNanos(System.nanoTime() - begun));
+        return new Ended(process.exitValue(), read(output));
     }
 
     private static String read(Path file) {
@@ -69,15 +68,12 @@ final class ProcessTest {
     }
 
     @Test
-    void endsSoonAfterMainHasReturned() throws Exception {
+    void endsAfterMainHasReturned() throws Exception {
         String name = Etcd.name();
         Process process = new ProcessBuilder(java(JAVA, List.of(), "return-from-main", name)).start();
         assertEquals("returning", process.inputReader().readLine());
-        long returned = System.nanoTime();
-        assertTrue(process.waitFor(20, TimeUnit.SECONDS));
-        long millis = Duration.ofNanos(System.nanoTime() - returned).toMillis();
-        System.out.println("the JVM ended " + millis + " ms after main had returned");
-        assertTrue(millis < 1000, millis + " ms");
+        // Nothing would end it ever if a thread of ours kept it alive.
+        assertTrue(process.waitFor(2, TimeUnit.MINUTES));
         assertEquals(0, process.exitValue());
         try (LeaseholdClient observer = LeaseholdClient.connect(Etcd.shared().endpoint)) {
             assertTrue(observer.lock(name).isLocked(), "nothing is released behind anybody's back");

@@ -35,6 +35,7 @@ public final class Program {
             case "tour" -> tour(endpoint, name);
             case "class-loaders" -> classLoaders(endpoint, name);
             case "unloading" -> unloading(endpoint, name);
+            case "forget" -> forget(endpoint, name);
             case "too-large" -> tooLarge(name);
             default -> throw new IllegalArgumentException(arguments[0]);
         }
@@ -175,12 +176,12 @@ public final class Program {
         return new URLClassLoader(path.toArray(URL[]::new), ClassLoader.getPlatformClassLoader());
     }
 
-    private static void tourIn(ClassLoader loader, String endpoint, String name) throws Exception {
+    private static void runIn(ClassLoader loader, String what, String endpoint, String name) throws Exception {
         Class<?> program = loader.loadClass(Program.class.getName());
         if (program == Program.class) {
             throw new AssertionError("not a class of its own");
         }
-        program.getMethod("main", String[].class).invoke(null, (Object) new String[] {"tour", endpoint, name});
+        program.getMethod("main", String[].class).invoke(null, (Object) new String[] {what, endpoint, name});
     }
 
     /** Loads leasehold twice, with a class loader each, and lets both of them contend. */
@@ -188,31 +189,53 @@ public final class Program {
         try (URLClassLoader first = loader();
                 URLClassLoader second = loader()) {
             for (ClassLoader loader : Arrays.asList(first, second, first)) {
-                tourIn(loader, endpoint, name);
+                runIn(loader, "tour", endpoint, name);
             }
         }
         tour(endpoint, name);
         System.out.println("three times in one JVM");
     }
 
-    /** As an application server undeploys an application: its classes go, and what stays of the library does no harm. */
+    /**
+     * As an application server undeploys an application: its threads end, its classes go, and what stays of the library does no
+     * harm. Also where it has forgotten to close its client.
+     */
     private static void unloading(String endpoint, String name) throws Exception {
-        WeakReference<ClassLoader> used = use(endpoint, name);
-        // Threads for callbacks end when they have been idle for some seconds.
-        Awaitility.await("the class loader is gone")
-                .atMost(Duration.ofSeconds(30))
-                .until(() -> {
-                    System.gc();
-                    return used.get() == null;
-                });
+        for (String what : List.of("tour", "forget")) {
+            WeakReference<ClassLoader> used = use(what, endpoint, name);
+            // Threads for callbacks end when they have been idle for some seconds.
+            Awaitility.await("its threads have ended, and the class loader is gone: " + what)
+                    .atMost(Duration.ofMinutes(2))
+                    .until(() -> {
+                        System.gc();
+                        return used.get() == null && threads().isEmpty();
+                    });
+        }
         tour(endpoint, name);
         System.out.println("unloaded");
     }
 
-    private static WeakReference<ClassLoader> use(String endpoint, String name) throws Exception {
+    /** Those of Java that are ours. */
+    private static List<String> threads() {
+        return Thread.getAllStackTraces().keySet().stream()
+                .map(Thread::getName)
+                .filter(thread -> thread.startsWith("leasehold"))
+                .toList();
+    }
+
+    private static WeakReference<ClassLoader> use(String what, String endpoint, String name) throws Exception {
         try (URLClassLoader loader = loader()) {
-            tourIn(loader, endpoint, name);
+            runIn(loader, what, endpoint, name);
+            if (threads().isEmpty() && what.equals("forget")) {
+                throw new AssertionError("there was nothing to end");
+            }
             return new WeakReference<>(loader);
         }
+    }
+
+    /** Leaves a client open that has worked. */
+    private static void forget(String endpoint, String name) throws Exception {
+        LeaseholdClient client = LeaseholdClient.connect(endpoint);
+        client.lock(name).acquireAsync().thenCompose(Guard::releaseAsync).get(30, TimeUnit.SECONDS);
     }
 }
