@@ -63,6 +63,8 @@ pub struct Play {
     pub vars: Vars,
     /// Requests under way, by their names in the scenario.
     pub background: BTreeMap<String, Sent>,
+    /// The ids of all that was started there, answered or not: a cancel may come too late.
+    pub started: BTreeMap<String, String>,
     /// Started stopwatches.
     pub stopwatches: BTreeMap<String, u64>,
     /// Keys that the runner wrote itself.
@@ -138,6 +140,7 @@ impl Play {
             actors,
             vars: Vars::new(),
             background: BTreeMap::new(),
+            started: BTreeMap::new(),
             stopwatches: BTreeMap::new(),
             own_keys: BTreeSet::new(),
             own_leases: BTreeSet::new(),

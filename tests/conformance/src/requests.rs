@@ -80,8 +80,8 @@ impl Play {
         }
         if op == "cancel" {
             let target = check::text(&request, "target").to_owned();
-            let target = self.background.get(&target).with_context(|| format!("nobody started {target}"))?;
-            request.insert("target".to_owned(), serde_json::from_str(&target.id)?);
+            let id = self.started.get(&target).with_context(|| format!("nobody started {target}"))?;
+            request.insert("target".to_owned(), serde_json::from_str(id)?);
         }
         // A field that the scenario sets to null is not sent: it takes a default away.
         request.retain(|_, value| !value.is_null());

@@ -191,6 +191,7 @@ impl Play {
                 "what goes on in the background is expected by its await"
             );
             let sent = self.send(&step.op, args)?;
+            self.started.insert(name.clone(), sent.id.clone());
             self.background.insert(name, sent);
             return Ok(());
         }
