@@ -61,8 +61,9 @@ fmt: ## Format the code.
 
 gen: ## Write generated files anew; `make gen CHECK=1` only says which are stale.
 	@scripts/setup.sh gen
-	@cargo build --quiet --workspace --lib --bin leasehold-gen
+	@cargo build --quiet --workspace --exclude leasehold-ffi-c --bin leasehold-gen
 	@"$$CARGO_TARGET_DIR/debug/leasehold-gen" $(if $(CHECK),--check)
+	@cargo build --quiet --workspace --lib
 	@bindings-node/dependencies && node bindings-node/scripts/types.js "$$CARGO_TARGET_DIR" $(if $(CHECK),--check)
 
 docs: ## Make the site of the documentation with mdBook, and check that no link in it is dead.

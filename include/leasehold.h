@@ -198,11 +198,104 @@ typedef struct lh_error {
     char message[LH_MESSAGE_SIZE];
 } lh_error;
 
+/// Where a program with an event loop gets its callbacks.
+typedef struct lh_loop {
+    /// 0 is LH_CALLBACK_THREAD.
+    uint64_t id;
+} lh_loop;
+
+/// An asynchronous operation. Needs not be freed.
+typedef struct lh_op {
+    /// 0 is none.
+    uint64_t id;
+} lh_op;
+
+/// Options of a client. 0 and NULL are defaults. Texts are copied, files are read when the client is opened.
+typedef struct lh_client_opts {
+    /// sizeof(lh_client_opts).
+    size_t size;
+    /// How long a lock stays taken after its owner crashed: the TTL of the session's lease. At least 2000 (5000 or more
+    /// is recommended), at most 30 days, rounded up to whole seconds; default 15000. etcd may choose a longer one.
+    int64_t ttl_ms;
+    /// Put before every name and every key of a guarded write, verbatim; default empty.
+    const char *namespace_;
+    /// Who this client is, shown to whoever looks at the queue; default "<host>:<pid>". At most 256 bytes, no secret.
+    const char *identity;
+    /// User and password, where etcd asks for them.
+    const char *user;
+    /// See `user`.
+    const char *password;
+    /// Not 0: the password may go over plain http:// to other machines, where everybody on the way can read it. To this
+    /// machine itself, and over https://, it always may.
+    int32_t plaintext_password;
+    /// A file (PEM) with the certificates of the authorities that may have signed etcd's; default: those that this machine
+    /// trusts.
+    const char *ca_file;
+    /// A file (PEM) with our own certificate, where etcd asks for one. Needs key_file.
+    const char *cert_file;
+    /// A file (PEM) with the private key of our own certificate.
+    const char *key_file;
+    /// How long opening a connection may take before the next endpoint is tried; 10 to 3600000, default 2000.
+    int64_t connect_timeout_ms;
+    /// How long an operation may take that does not wait for a lock, all attempts together; 10 to 3600000, default 5000.
+    int64_t request_timeout_ms;
+} lh_client_opts;
+
 /// A client: one connection pool to an etcd cluster, and its sessions.
 typedef struct lh_client {
     /// 0 is none.
     uint64_t id;
 } lh_client;
+
+/// Somebody in the queue of a lock.
+typedef struct lh_contender {
+    /// Its key in etcd, namespace included.
+    const char *key;
+    /// Its fencing token: the create revision of the key.
+    int64_t token;
+    /// Its lease, in lower-case hexadecimal. NULL is a key that never ends by itself: somebody wrote it by hand.
+    const char *lease;
+    /// Who it says it is; NULL if it does not.
+    const char *identity;
+    /// The host it runs on; NULL if it does not say.
+    const char *host;
+    /// Its process there; 0 if it does not say.
+    uint32_t pid;
+    /// Whether it is no client of leasehold but, say, `etcdctl lock`.
+    bool foreign;
+    /// Since when it waits or holds, in UTC (RFC 3339); NULL if it does not say.
+    const char *since;
+    /// The version of leasehold that it uses; NULL if it does not say.
+    const char *version;
+    /// What it claims: a number of lh_kind.
+    int32_t kind;
+    /// With LH_PERMITS: how many; otherwise 0.
+    uint32_t permits;
+    /// With LH_PERMITS: how many there are in all; otherwise 0.
+    uint32_t limit;
+    /// Whether it holds the lock; otherwise it waits.
+    bool holds;
+} lh_contender;
+
+/// Everybody in the queue of a lock, in its order: those who hold it first.
+typedef struct lh_contenders {
+    /// How many.
+    size_t count;
+    /// Each of them.
+    const struct lh_contender *const *items;
+} lh_contenders;
+
+/// Who leads an election.
+typedef struct lh_leader {
+    /// Its key in etcd, namespace included.
+    const char *key;
+    /// Its fencing token: the create revision of the key.
+    int64_t token;
+    /// What it proclaims: `value_len` bytes.
+    const uint8_t *value;
+    /// See `value`.
+    size_t value_len;
+} lh_leader;
 
 /// A way to end blocking calls from another thread.
 typedef struct lh_cancel {
@@ -248,56 +341,6 @@ typedef struct lh_guard {
     uint64_t id;
 } lh_guard;
 
-/// Where a program with an event loop gets its callbacks.
-typedef struct lh_loop {
-    /// 0 is LH_CALLBACK_THREAD.
-    uint64_t id;
-} lh_loop;
-
-/// An asynchronous operation. Needs not be freed.
-typedef struct lh_op {
-    /// 0 is none.
-    uint64_t id;
-} lh_op;
-
-/// Somebody in the queue of a lock.
-typedef struct lh_contender {
-    /// Its key in etcd, namespace included.
-    const char *key;
-    /// Its fencing token: the create revision of the key.
-    int64_t token;
-    /// Its lease, in lower-case hexadecimal. NULL is a key that never ends by itself: somebody wrote it by hand.
-    const char *lease;
-    /// Who it says it is; NULL if it does not.
-    const char *identity;
-    /// The host it runs on; NULL if it does not say.
-    const char *host;
-    /// Its process there; 0 if it does not say.
-    uint32_t pid;
-    /// Whether it is no client of leasehold but, say, `etcdctl lock`.
-    bool foreign;
-    /// Since when it waits or holds, in UTC (RFC 3339); NULL if it does not say.
-    const char *since;
-    /// The version of leasehold that it uses; NULL if it does not say.
-    const char *version;
-    /// What it claims: a number of lh_kind.
-    int32_t kind;
-    /// With LH_PERMITS: how many; otherwise 0.
-    uint32_t permits;
-    /// With LH_PERMITS: how many there are in all; otherwise 0.
-    uint32_t limit;
-    /// Whether it holds the lock; otherwise it waits.
-    bool holds;
-} lh_contender;
-
-/// Everybody in the queue of a lock, in its order: those who hold it first.
-typedef struct lh_contenders {
-    /// How many.
-    size_t count;
-    /// Each of them.
-    const struct lh_contender *const *items;
-} lh_contenders;
-
 /// A value that a transaction read. This struct will not grow.
 typedef struct lh_value {
     /// Whether the key existed.
@@ -319,18 +362,6 @@ typedef struct lh_committed {
     /// The values, in the order of the reads.
     const struct lh_value *values;
 } lh_committed;
-
-/// Who leads an election.
-typedef struct lh_leader {
-    /// Its key in etcd, namespace included.
-    const char *key;
-    /// Its fencing token: the create revision of the key.
-    int64_t token;
-    /// What it proclaims: `value_len` bytes.
-    const uint8_t *value;
-    /// See `value`.
-    size_t value_len;
-} lh_leader;
 
 /// The result of an asynchronous operation. Each operation sets what it says, and leaves the rest 0 or NULL.
 typedef struct lh_result {
@@ -387,37 +418,6 @@ typedef struct lh_wanted {
     uint32_t limit;
 } lh_wanted;
 
-/// Options of a client. 0 and NULL are defaults. Texts are copied, files are read when the client is opened.
-typedef struct lh_client_opts {
-    /// sizeof(lh_client_opts).
-    size_t size;
-    /// How long a lock stays taken after its owner crashed: the TTL of the session's lease. At least 2000 (5000 or more
-    /// is recommended), at most 30 days, rounded up to whole seconds; default 15000. etcd may choose a longer one.
-    int64_t ttl_ms;
-    /// Put before every name and every key of a guarded write, verbatim; default empty.
-    const char *namespace_;
-    /// Who this client is, shown to whoever looks at the queue; default "<host>:<pid>". At most 256 bytes, no secret.
-    const char *identity;
-    /// User and password, where etcd asks for them.
-    const char *user;
-    /// See `user`.
-    const char *password;
-    /// Not 0: the password may go over plain http:// to other machines, where everybody on the way can read it. To this
-    /// machine itself, and over https://, it always may.
-    int32_t plaintext_password;
-    /// A file (PEM) with the certificates of the authorities that may have signed etcd's; default: those that this machine
-    /// trusts.
-    const char *ca_file;
-    /// A file (PEM) with our own certificate, where etcd asks for one. Needs key_file.
-    const char *cert_file;
-    /// A file (PEM) with the private key of our own certificate.
-    const char *key_file;
-    /// How long opening a connection may take before the next endpoint is tried; 10 to 3600000, default 2000.
-    int64_t connect_timeout_ms;
-    /// How long an operation may take that does not wait for a lock, all attempts together; 10 to 3600000, default 5000.
-    int64_t request_timeout_ms;
-} lh_client_opts;
-
 /// One operation of a transaction. Keys are below the client's namespace. This struct will not grow.
 typedef struct lh_txn_op {
     /// A number of lh_txn_kind.
@@ -450,6 +450,46 @@ int32_t lh_live_count(struct lh_live *live);
 /// a program. LH_DEADLINE_EXCEEDED if that was too short; what is left in etcd ends with its lease.
 int32_t lh_close_all(int64_t limit_ms,
                      struct lh_error *error);
+
+/// Whether the calling thread is lh-callback. A callback there that waits for another callback of that thread waits for ever:
+/// what waits, as leasehold.hpp's futures do, asks this first.
+bool lh_is_callback_thread(void);
+
+/// Opens a loop, for a program that wants its callbacks on a thread of its own. Wait until lh_poll_fd is readable, then
+/// call lh_dispatch. LH_RESOURCE_EXHAUSTED if the process is out of file descriptors.
+int32_t lh_loop_open(struct lh_loop *on_loop, struct lh_error *error);
+
+/// The file descriptor that is readable while callbacks wait, for poll, epoll and the like. Do not read it, do not close it:
+/// it belongs to the loop. LH_FORKED in a child: open a loop there.
+int32_t lh_poll_fd(struct lh_loop on_loop,
+                   int32_t *fd);
+
+/// Calls the callbacks that wait, on this thread, and returns without waiting for more. `count`, if not NULL, receives
+/// how many there were; a round is bounded, and the descriptor stays readable while some are left.
+int32_t lh_dispatch(struct lh_loop on_loop, size_t *count);
+
+/// Closes a loop and its descriptor. Operations that it was to hear of are cancelled, and their callbacks called with
+/// LH_CLOSED during this call; a lock that one had won is released. Not while another thread dispatches this loop.
+int32_t lh_loop_close(struct lh_loop on_loop, struct lh_error *error);
+
+/// Cancels an asynchronous operation. Its callback is called all the same, with LH_CANCELLED, or with what it brought if it
+/// was faster; an acquire first withdraws from the queue in etcd. No effect, and LH_OK, if it is over.
+int32_t lh_op_cancel(struct lh_op op);
+
+/// Opens a client. `url` is one endpoint or several, separated by commas: "http://host:port" or "https://host:port"; options
+/// can follow as in "…?ttl=10s&namespace=/shop". "memory://name" is a store inside this process, for unit tests.
+/// No connection is opened and no thread started before the first operation: to check the cluster, call lh_client_ping.
+/// LH_INVALID_ARGUMENT names the option that is wrong. Give the client to lh_close in the end.
+int32_t lh_client_open(const char *url,
+                       const struct lh_client_opts *opts,
+                       struct lh_client *client,
+                       struct lh_error *error);
+
+/// Frees what lh_client_queue brought; NULL is allowed. Only once, and not what a callback was given.
+void lh_contenders_free(struct lh_contenders *contenders);
+
+/// Frees what lh_client_leader brought; NULL is allowed. Only once, and not what a callback was given.
+void lh_leader_free(struct lh_leader *leader);
 
 /// Acquires the lock `name` (1 to 1024 bytes) and blocks until it is ours: in the order of the queue, for as long as
 /// opts->wait_ms says; by default for ever. LH_NOT_ACQUIRED when the wait limit passed; LH_CANCELLED when opts->cancel was
@@ -589,143 +629,6 @@ int32_t lh_try_campaign_async(struct lh_client client,
                               struct lh_op *op,
                               struct lh_error *error);
 
-/// Whether the calling thread is lh-callback. A callback there that waits for another callback of that thread waits for ever:
-/// what waits, as leasehold.hpp's futures do, asks this first.
-bool lh_is_callback_thread(void);
-
-/// Opens a loop, for a program that wants its callbacks on a thread of its own. Wait until lh_poll_fd is readable, then
-/// call lh_dispatch. LH_RESOURCE_EXHAUSTED if the process is out of file descriptors.
-int32_t lh_loop_open(struct lh_loop *on_loop, struct lh_error *error);
-
-/// The file descriptor that is readable while callbacks wait, for poll, epoll and the like. Do not read it, do not close it:
-/// it belongs to the loop. LH_FORKED in a child: open a loop there.
-int32_t lh_poll_fd(struct lh_loop on_loop,
-                   int32_t *fd);
-
-/// Calls the callbacks that wait, on this thread, and returns without waiting for more. `count`, if not NULL, receives
-/// how many there were; a round is bounded, and the descriptor stays readable while some are left.
-int32_t lh_dispatch(struct lh_loop on_loop, size_t *count);
-
-/// Closes a loop and its descriptor. Operations that it was to hear of are cancelled, and their callbacks called with
-/// LH_CLOSED during this call; a lock that one had won is released. Not while another thread dispatches this loop.
-int32_t lh_loop_close(struct lh_loop on_loop, struct lh_error *error);
-
-/// Cancels an asynchronous operation. Its callback is called all the same, with LH_CANCELLED, or with what it brought if it
-/// was faster; an acquire first withdraws from the queue in etcd. No effect, and LH_OK, if it is over.
-int32_t lh_op_cancel(struct lh_op op);
-
-/// Makes a cancel handle, to be given to acquires in lh_acquire_opts.cancel, any number of them. Free it with
-/// lh_cancel_free.
-int32_t lh_cancel_new(struct lh_cancel *cancel);
-
-/// Ends every acquire that was or will be started with this handle, from any thread: each withdraws from its queue in etcd
-/// and returns LH_CANCELLED, or LH_OK with the guard if it had won before. Stays fired. Not for signal handlers.
-int32_t lh_cancel_fire(struct lh_cancel cancel);
-
-/// Frees a cancel handle. Acquires that were started with it go on, and nobody can end them any more.
-int32_t lh_cancel_free(struct lh_cancel cancel);
-
-/// Opens a client. `url` is one endpoint or several, separated by commas: "http://host:port" or "https://host:port"; options
-/// can follow as in "…?ttl=10s&namespace=/shop". "memory://name" is a store inside this process, for unit tests.
-/// No connection is opened and no thread started before the first operation: to check the cluster, call lh_client_ping.
-/// LH_INVALID_ARGUMENT names the option that is wrong. Give the client to lh_close in the end.
-int32_t lh_client_open(const char *url,
-                       const struct lh_client_opts *opts,
-                       struct lh_client *client,
-                       struct lh_error *error);
-
-/// Closes a client and blocks until that is done: releases everything that it holds or waits for, and revokes its leases.
-/// Its guards are lost with LH_LOST_CLIENT_CLOSED, operations under way end with LH_CLOSED, and so does all that comes
-/// later. Bounded by the request timeout. Closing twice is no error; the handle stays until lh_client_free.
-int32_t lh_client_close(struct lh_client client,
-                        struct lh_error *error);
-
-/// Starts lh_client_close.
-int32_t lh_client_close_async(struct lh_client client,
-                              struct lh_loop on_loop,
-                              lh_callback callback,
-                              void *user_data,
-                              struct lh_op *op,
-                              struct lh_error *error);
-
-/// Frees the handle of a client. Guards and operations of it go on; when none is left, what it has in etcd is removed in
-/// the background.
-int32_t lh_client_free(struct lh_client client);
-
-/// lh_client_close and lh_client_free in one call. The handle is freed whatever the status says.
-int32_t lh_close(struct lh_client client, struct lh_error *error);
-
-/// Asks etcd for a sign of life: a read that a majority of the cluster has confirmed. LH_UNAVAILABLE or
-/// LH_DEADLINE_EXCEEDED if there is none within the request timeout, LH_UNAUTHENTICATED if etcd refuses us.
-int32_t lh_client_ping(struct lh_client client, struct lh_error *error);
-
-/// Starts lh_client_ping.
-int32_t lh_client_ping_async(struct lh_client client,
-                             struct lh_loop on_loop,
-                             lh_callback callback,
-                             void *user_data,
-                             struct lh_op *op,
-                             struct lh_error *error);
-
-/// Who the client says it is in the queue: copies that to `buffer` of `size` bytes. `needed`, if not NULL, receives how many
-/// it takes, the NUL included; LH_INVALID_ARGUMENT if they do not fit. 257 always do.
-int32_t lh_client_identity(struct lh_client client,
-                           char *buffer,
-                           size_t size,
-                           size_t *needed);
-
-/// Copies what the client has counted and timed, as text in the format of OpenMetrics, to `buffer` of `size` bytes. `needed`,
-/// if not NULL, receives how many it takes, the NUL included; LH_INVALID_ARGUMENT if they do not fit. Asks nobody.
-int32_t lh_client_metrics(struct lh_client client,
-                          char *buffer,
-                          size_t size,
-                          size_t *needed);
-
-/// Lists everybody in the queue of the lock `name`, in its order, foreign clients included. Free the list with
-/// lh_contenders_free.
-int32_t lh_client_queue(struct lh_client client,
-                        const char *name,
-                        struct lh_contenders **contenders,
-                        struct lh_error *error);
-
-/// Starts lh_client_queue; the callback receives result->contenders.
-int32_t lh_client_queue_async(struct lh_client client,
-                              const char *name,
-                              struct lh_loop on_loop,
-                              lh_callback callback,
-                              void *user_data,
-                              struct lh_op *op,
-                              struct lh_error *error);
-
-/// Takes the lock `name`, or the place in its queue, away from the contender with this token, whoever it is: for operators.
-/// Its owner may still be at work; only fencing tokens keep its late writes out. LH_NOT_HELD if nobody has this token.
-int32_t lh_client_force_release(struct lh_client client,
-                                const char *name,
-                                int64_t token,
-                                struct lh_error *error);
-
-/// Starts lh_client_force_release.
-int32_t lh_client_force_release_async(struct lh_client client,
-                                      const char *name,
-                                      int64_t token,
-                                      struct lh_loop on_loop,
-                                      lh_callback callback,
-                                      void *user_data,
-                                      struct lh_op *op,
-                                      struct lh_error *error);
-
-/// Listens to the state of the client's sessions: the callback receives result->state and result->reason at every change,
-/// and once with is_last when the client is gone or lh_op_cancel was called (LH_CANCELLED).
-int32_t lh_client_on_state(struct lh_client client,
-                           struct lh_loop on_loop,
-                           lh_callback callback,
-                           void *user_data,
-                           struct lh_op *op,
-                           struct lh_error *error);
-
-/// Frees what lh_client_queue brought; NULL is allowed. Only once, and not what a callback was given.
-void lh_contenders_free(struct lh_contenders *contenders);
-
 /// Proclaims `value` instead of what was proclaimed before, if the guard still leads; for guards of lh_campaign. LH_LOST:
 /// nothing was written. LH_DEADLINE_EXCEEDED or LH_UNAVAILABLE: it may have been.
 int32_t lh_guard_proclaim(struct lh_guard guard,
@@ -769,52 +672,6 @@ int32_t lh_client_observe(struct lh_client client,
                           struct lh_op *op,
                           struct lh_error *error);
 
-/// Frees what lh_client_leader brought; NULL is allowed. Only once, and not what a callback was given.
-void lh_leader_free(struct lh_leader *leader);
-
-/// The fencing token: greater than that of every earlier owner of the same name. Send it along with every write that the
-/// lock protects, and let the receiver refuse a smaller one than it has seen.
-int32_t lh_guard_token(struct lh_guard guard,
-                       int64_t *token);
-
-/// Tells holds apart that share a token: with local_first, owners of one place in the queue; otherwise always 0. Owners
-/// compare the pair of token and sequence.
-int32_t lh_guard_sequence(struct lh_guard guard, uint64_t *sequence);
-
-/// Whether the lock is certainly still held. Asks nobody: it compares the lease's deadline with the clock, so it is right
-/// also at the first call after the process was frozen. The lock can be lost the moment after: what must not happen twice
-/// needs the token at its receiver.
-int32_t lh_guard_held(struct lh_guard guard,
-                      bool *held);
-
-/// How many milliseconds the lock is certainly still held if no renewal succeeds from now on; 0 if it is lost or released.
-int32_t lh_guard_remaining(struct lh_guard guard,
-                           int64_t *remaining_ms);
-
-/// Why the lock is not held any more: a number of lh_reason; 0 while it is held, and if it was released in time. Asks nobody.
-int32_t lh_guard_loss_reason(struct lh_guard guard,
-                             int32_t *reason);
-
-/// Copies the name of the lock to `buffer` of `size` bytes. `needed`, if not NULL, receives how many it takes, the NUL
-/// included; LH_INVALID_ARGUMENT if they do not fit. So with the key and the lease.
-int32_t lh_guard_name(struct lh_guard guard, char *buffer, size_t size, size_t *needed);
-
-/// Copies the key in etcd that stands for this hold, namespace included; see lh_guard_name. LH_KEY_SIZE bytes are enough.
-int32_t lh_guard_key(struct lh_guard guard,
-                     char *buffer,
-                     size_t size,
-                     size_t *needed);
-
-/// Counts the keys of the hold: one for each name of lh_acquire_all, otherwise 1.
-int32_t lh_guard_key_count(struct lh_guard guard, size_t *count);
-
-/// Copies one of the keys of lh_acquire_all, in the order of the names, from 0; see lh_guard_key.
-int32_t lh_guard_key_at(struct lh_guard guard, size_t index, char *buffer, size_t size, size_t *needed);
-
-/// Copies the id of the lease that keeps the key alive, in lower-case hexadecimal as etcd's own tools print it; see
-/// lh_guard_name. 17 bytes are enough.
-int32_t lh_guard_lease(struct lh_guard guard, char *buffer, size_t size, size_t *needed);
-
 /// Releases the lock and blocks until etcd has confirmed it. LH_LOST if it was lost before: what it protected may have been
 /// done by somebody else meanwhile. LH_NOT_HELD if it was released before. LH_DEADLINE_EXCEEDED or LH_UNAVAILABLE: the hold
 /// is over here, and its key is removed in the background. The handle stays until lh_guard_free.
@@ -828,9 +685,6 @@ int32_t lh_guard_release_async(struct lh_guard guard,
                                void *user_data,
                                struct lh_op *op,
                                struct lh_error *error);
-
-/// Frees the handle of a guard, when nothing uses it any more. A lock that was not released is released in the background.
-int32_t lh_guard_free(struct lh_guard guard);
 
 /// lh_guard_release and lh_guard_free in one call. The handle is freed whatever the status says, so a second call is
 /// answered with LH_INVALID_ARGUMENT.
@@ -860,27 +714,6 @@ int32_t lh_guard_on_lost(struct lh_guard guard,
                          void *user_data,
                          struct lh_op *op,
                          struct lh_error *error);
-
-/// Sends log records of `level` (a number of lh_level) and worse to the callback, as result->level, target and message. One
-/// listener for the process: whoever listened before is told is_last. A listener that does not keep up misses records, and
-/// the next one says how many. In a forked child nobody listens.
-int32_t lh_log_listen(int32_t level,
-                      struct lh_loop on_loop,
-                      lh_callback callback,
-                      void *user_data,
-                      struct lh_error *error);
-
-/// Sends no more log records; the listener is told is_last.
-int32_t lh_log_stop(void);
-
-/// The stable name of a status, such as "NOT_ACQUIRED"; "UNKNOWN" for a number that is none. Never NULL, never to be freed.
-const char *lh_strerror(int32_t status);
-
-/// The stable name of a reason of lh_reason, such as "EXPIRED"; NULL for a number that is none. Never to be freed.
-const char *lh_reason_name(int32_t reason);
-
-/// Frees what lh_guard_txn brought; NULL is allowed. Only once, and not what a callback was given.
-void lh_committed_free(struct lh_committed *committed);
 
 /// Writes `value` under `key` (below the client's namespace) if the lock is still held, in one transaction with the check of
 /// the fencing token. `revision` may be NULL. LH_LOST: nothing was written. LH_DEADLINE_EXCEEDED or LH_UNAVAILABLE: it may
@@ -939,6 +772,173 @@ int32_t lh_guard_txn_async(struct lh_guard guard,
                            void *user_data,
                            struct lh_op *op,
                            struct lh_error *error);
+
+/// Closes a client and blocks until that is done: releases everything that it holds or waits for, and revokes its leases.
+/// Its guards are lost with LH_LOST_CLIENT_CLOSED, operations under way end with LH_CLOSED, and so does all that comes
+/// later. Bounded by the request timeout. Closing twice is no error; the handle stays until lh_client_free.
+int32_t lh_client_close(struct lh_client client,
+                        struct lh_error *error);
+
+/// Starts lh_client_close.
+int32_t lh_client_close_async(struct lh_client client,
+                              struct lh_loop on_loop,
+                              lh_callback callback,
+                              void *user_data,
+                              struct lh_op *op,
+                              struct lh_error *error);
+
+/// Asks etcd for a sign of life: a read that a majority of the cluster has confirmed. LH_UNAVAILABLE or
+/// LH_DEADLINE_EXCEEDED if there is none within the request timeout, LH_UNAUTHENTICATED if etcd refuses us.
+int32_t lh_client_ping(struct lh_client client, struct lh_error *error);
+
+/// Starts lh_client_ping.
+int32_t lh_client_ping_async(struct lh_client client,
+                             struct lh_loop on_loop,
+                             lh_callback callback,
+                             void *user_data,
+                             struct lh_op *op,
+                             struct lh_error *error);
+
+/// Lists everybody in the queue of the lock `name`, in its order, foreign clients included. Free the list with
+/// lh_contenders_free.
+int32_t lh_client_queue(struct lh_client client,
+                        const char *name,
+                        struct lh_contenders **contenders,
+                        struct lh_error *error);
+
+/// Starts lh_client_queue; the callback receives result->contenders.
+int32_t lh_client_queue_async(struct lh_client client,
+                              const char *name,
+                              struct lh_loop on_loop,
+                              lh_callback callback,
+                              void *user_data,
+                              struct lh_op *op,
+                              struct lh_error *error);
+
+/// Takes the lock `name`, or the place in its queue, away from the contender with this token, whoever it is: for operators.
+/// Its owner may still be at work; only fencing tokens keep its late writes out. LH_NOT_HELD if nobody has this token.
+int32_t lh_client_force_release(struct lh_client client,
+                                const char *name,
+                                int64_t token,
+                                struct lh_error *error);
+
+/// Starts lh_client_force_release.
+int32_t lh_client_force_release_async(struct lh_client client,
+                                      const char *name,
+                                      int64_t token,
+                                      struct lh_loop on_loop,
+                                      lh_callback callback,
+                                      void *user_data,
+                                      struct lh_op *op,
+                                      struct lh_error *error);
+
+/// Listens to the state of the client's sessions: the callback receives result->state and result->reason at every change,
+/// and once with is_last when the client is gone or lh_op_cancel was called (LH_CANCELLED).
+int32_t lh_client_on_state(struct lh_client client,
+                           struct lh_loop on_loop,
+                           lh_callback callback,
+                           void *user_data,
+                           struct lh_op *op,
+                           struct lh_error *error);
+
+/// The fencing token: greater than that of every earlier owner of the same name. Send it along with every write that the
+/// lock protects, and let the receiver refuse a smaller one than it has seen.
+int32_t lh_guard_token(struct lh_guard guard,
+                       int64_t *token);
+
+/// Tells holds apart that share a token: with local_first, owners of one place in the queue; otherwise always 0. Owners
+/// compare the pair of token and sequence.
+int32_t lh_guard_sequence(struct lh_guard guard, uint64_t *sequence);
+
+/// Whether the lock is certainly still held. Asks nobody: it compares the lease's deadline with the clock, so it is right
+/// also at the first call after the process was frozen. The lock can be lost the moment after: what must not happen twice
+/// needs the token at its receiver.
+int32_t lh_guard_held(struct lh_guard guard,
+                      bool *held);
+
+/// How many milliseconds the lock is certainly still held if no renewal succeeds from now on; 0 if it is lost or released.
+int32_t lh_guard_remaining(struct lh_guard guard,
+                           int64_t *remaining_ms);
+
+/// Why the lock is not held any more: a number of lh_reason; 0 while it is held, and if it was released in time. Asks nobody.
+int32_t lh_guard_loss_reason(struct lh_guard guard,
+                             int32_t *reason);
+
+/// Copies the name of the lock to `buffer` of `size` bytes. `needed`, if not NULL, receives how many it takes, the NUL
+/// included; LH_INVALID_ARGUMENT if they do not fit. So with the key and the lease.
+int32_t lh_guard_name(struct lh_guard guard, char *buffer, size_t size, size_t *needed);
+
+/// Copies the key in etcd that stands for this hold, namespace included; see lh_guard_name. LH_KEY_SIZE bytes are enough.
+int32_t lh_guard_key(struct lh_guard guard,
+                     char *buffer,
+                     size_t size,
+                     size_t *needed);
+
+/// Counts the keys of the hold: one for each name of lh_acquire_all, otherwise 1.
+int32_t lh_guard_key_count(struct lh_guard guard, size_t *count);
+
+/// Copies one of the keys of lh_acquire_all, in the order of the names, from 0; see lh_guard_key.
+int32_t lh_guard_key_at(struct lh_guard guard, size_t index, char *buffer, size_t size, size_t *needed);
+
+/// Copies the id of the lease that keeps the key alive, in lower-case hexadecimal as etcd's own tools print it; see
+/// lh_guard_name. 17 bytes are enough.
+int32_t lh_guard_lease(struct lh_guard guard, char *buffer, size_t size, size_t *needed);
+
+/// Frees the handle of a guard, when nothing uses it any more. A lock that was not released is released in the background.
+int32_t lh_guard_free(struct lh_guard guard);
+
+/// Who the client says it is in the queue: copies that to `buffer` of `size` bytes. `needed`, if not NULL, receives how many
+/// it takes, the NUL included; LH_INVALID_ARGUMENT if they do not fit. 257 always do.
+int32_t lh_client_identity(struct lh_client client,
+                           char *buffer,
+                           size_t size,
+                           size_t *needed);
+
+/// Copies what the client has counted and timed, as text in the format of OpenMetrics, to `buffer` of `size` bytes. `needed`,
+/// if not NULL, receives how many it takes, the NUL included; LH_INVALID_ARGUMENT if they do not fit. Asks nobody.
+int32_t lh_client_metrics(struct lh_client client,
+                          char *buffer,
+                          size_t size,
+                          size_t *needed);
+
+/// Frees the handle of a client. Guards and operations of it go on; when none is left, what it has in etcd is removed in
+/// the background.
+int32_t lh_client_free(struct lh_client client);
+
+/// Makes a cancel handle, to be given to acquires in lh_acquire_opts.cancel, any number of them. Free it with
+/// lh_cancel_free.
+int32_t lh_cancel_new(struct lh_cancel *cancel);
+
+/// Ends every acquire that was or will be started with this handle, from any thread: each withdraws from its queue in etcd
+/// and returns LH_CANCELLED, or LH_OK with the guard if it had won before. Stays fired. Not for signal handlers.
+int32_t lh_cancel_fire(struct lh_cancel cancel);
+
+/// Frees a cancel handle. Acquires that were started with it go on, and nobody can end them any more.
+int32_t lh_cancel_free(struct lh_cancel cancel);
+
+/// lh_client_close and lh_client_free in one call. The handle is freed whatever the status says.
+int32_t lh_close(struct lh_client client, struct lh_error *error);
+
+/// Sends log records of `level` (a number of lh_level) and worse to the callback, as result->level, target and message. One
+/// listener for the process: whoever listened before is told is_last. A listener that does not keep up misses records, and
+/// the next one says how many. In a forked child nobody listens.
+int32_t lh_log_listen(int32_t level,
+                      struct lh_loop on_loop,
+                      lh_callback callback,
+                      void *user_data,
+                      struct lh_error *error);
+
+/// Sends no more log records; the listener is told is_last.
+int32_t lh_log_stop(void);
+
+/// The stable name of a status, such as "NOT_ACQUIRED"; "UNKNOWN" for a number that is none. Never NULL, never to be freed.
+const char *lh_strerror(int32_t status);
+
+/// The stable name of a reason of lh_reason, such as "EXPIRED"; NULL for a number that is none. Never to be freed.
+const char *lh_reason_name(int32_t reason);
+
+/// Frees what lh_guard_txn brought; NULL is allowed. Only once, and not what a callback was given.
+void lh_committed_free(struct lh_committed *committed);
 
 #ifdef __cplusplus
 }  // extern "C"

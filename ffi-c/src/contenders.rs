@@ -5,9 +5,9 @@ use std::{
     ptr,
 };
 
-use leasehold_bridge::Contender;
+use leasehold_bridge::{Contender, Outcome, Result};
 
-use crate::{options::numbers, result::c_string};
+use crate::{entry::brought, options::numbers, result::c_string};
 
 /// Somebody in the queue of a lock.
 #[repr(C)]
@@ -103,6 +103,11 @@ impl List {
     pub(crate) fn into_c(self: Box<Self>) -> *mut lh_contenders {
         Box::into_raw(self).cast()
     }
+}
+
+/// For lh_contenders_free.
+pub(crate) fn found(outcome: Outcome) -> Result<*mut lh_contenders> {
+    brought!(outcome, Contenders).map(|found| List::new(found).into_c())
 }
 
 /// Frees what lh_client_queue brought; NULL is allowed. Only once, and not what a callback was given.

@@ -38,6 +38,25 @@ pub(crate) unsafe fn now<B: FnOnce(Sink) -> OpId>(error: *mut lh_error, prepare:
     unsafe { enter(error, || block(prepare()?).map(drop)) }
 }
 
+/// The blocking form of an operation that brings something: `take` makes of the outcome what the host finds in `place`.
+///
+/// # Safety
+/// As [`enter`], and the place is still one.
+pub(crate) unsafe fn brings<T, B: FnOnce(Sink) -> OpId>(
+    place: Result<Out<T>>,
+    error: *mut lh_error,
+    prepare: impl FnOnce() -> Result<B>,
+    take: impl FnOnce(Outcome) -> Result<T>,
+) -> i32 {
+    let body = || {
+        let place = place?;
+        let outcome = block(prepare()?)?;
+        place.set_with(|| take(outcome))
+    };
+    // SAFETY: the caller promises it.
+    unsafe { enter(error, body) }
+}
+
 /// Starts an operation and blocks until it is over.
 pub(crate) fn block(begin: impl FnOnce(Sink) -> OpId) -> Result<Outcome> {
     let waiter = Waiter::new();
@@ -54,8 +73,8 @@ pub(crate) fn invalid(message: impl Into<String>) -> Error {
 macro_rules! brought {
     ($outcome:expr, $kind:ident) => {
         match $outcome {
-            leasehold_bridge::Outcome::$kind(value) => value,
-            other => return Err(crate::entry::unexpected(&other)),
+            leasehold_bridge::Outcome::$kind(value) => Ok(value),
+            other => Err(crate::entry::unexpected(&other)),
         }
     };
 }
@@ -95,15 +114,18 @@ impl<T> Out<T> {
     }
 
     pub(crate) fn set(&self, value: T) {
-        self.set_with(|| value);
+        if !self.0.is_null() {
+            // SAFETY: `optional` was promised that this is memory for a `T`. What is overwritten needs no drop: it is C's.
+            unsafe { self.0.write(value) };
+        }
     }
 
     /// Makes the value only if the host wants it.
-    pub(crate) fn set_with(&self, value: impl FnOnce() -> T) {
+    pub(crate) fn set_with(&self, value: impl FnOnce() -> Result<T>) -> Result<()> {
         if !self.0.is_null() {
-            // SAFETY: `optional` was promised that this is memory for a `T`. What is overwritten needs no drop: it is C's.
-            unsafe { self.0.write(value()) };
+            self.set(value()?);
         }
+        Ok(())
     }
 }
 

@@ -1,7 +1,8 @@
-//! What a program writes: the parts of pages between `<!-- generated: name -->` and `<!-- end -->`, the header for C, and the
-//! notices of the crates that we pass on.
+//! What a program writes: the parts of pages between `<!-- generated: name -->` and `<!-- end -->`, the header for C and the
+//! functions that are written alike in it, and the notices of the crates that we pass on.
 
 mod errors;
+mod interface;
 mod notices;
 
 use std::{
@@ -41,10 +42,18 @@ pub fn update(check: bool) -> io::Result<Vec<&'static str>> {
             return Ok(());
         }
         stale.push(name);
-        if check { Ok(()) } else { fs::write(root().join(name), new) }
+        if check {
+            return Ok(());
+        }
+        let place = root().join(name);
+        fs::create_dir_all(place.parent().unwrap_or(&place))?;
+        fs::write(place, new)
     };
-    for (file, new) in [(HEADER, header()?), (NOTICES, notices::text()?)] {
-        renew(file, &fs::read_to_string(root().join(file))?, new)?;
+    let file = |name: &str| fs::read_to_string(root().join(name)).unwrap_or_default();
+    // Before the header, which is made from it.
+    renew(interface::FILE, &file(interface::FILE), interface::text()?)?;
+    for (name, new) in [(HEADER, header()?), (NOTICES, notices::text()?)] {
+        renew(name, &file(name), new)?;
     }
     let mut parts =
         vec![("docs/errors.md", "codes", errors::codes()?), ("docs/errors.md", "reasons", errors::reasons())];
