@@ -8,13 +8,15 @@
  */
 
 const { execFileSync } = require('node:child_process')
-const { copyFileSync, cpSync, mkdirSync, mkdtempSync, rmSync, writeFileSync } = require('node:fs')
+const { copyFileSync, cpSync, mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } = require('node:fs')
 const { tmpdir } = require('node:os')
 const { basename, join, resolve } = require('node:path')
 const platforms = require('./platforms.json')
 
 /** Our licence, and what those of the crates in the native module ask to pass on. */
 const NOTICES = ['LICENSE', 'THIRD-PARTY-NOTICES.txt']
+/** What a package is made of, in the format of CycloneDX. */
+const SBOM = 'sbom.cdx.json'
 const home = join(__dirname, '..')
 const { devDependencies: _, private: __, scripts: ___, ...manifest } = require('../package.json')
 const isRelease = process.argv[2] === '--release'
@@ -84,14 +86,34 @@ function main() {
   return manifest
 }
 
+/** The bill of materials of a package: the crates in a native module, or the native modules that the package itself names. */
+function bill({ name, version, license, optionalDependencies }) {
+  const bom = JSON.parse(readFileSync(join(home, '../sbom/node.cdx.json'), 'utf8'))
+  bom.metadata.component = { ...library(name, version), licenses: [{ expression: license }] }
+  if (optionalDependencies !== undefined) {
+    bom.components = Object.entries(optionalDependencies).map((each) => ({ ...library(...each), scope: 'optional' }))
+  }
+  return bom
+}
+
+function library(name, version) {
+  const purl = `pkg:npm/${name.replace('@', '%40')}@${version}`
+  return { type: 'library', 'bom-ref': purl, name, version, purl }
+}
+
+function writeJson(file, value) {
+  writeFileSync(file, `${JSON.stringify(value, null, 2)}\n`)
+}
+
 function pack(name, fill) {
   const directory = join(work, name)
   mkdirSync(directory)
   process.chdir(directory)
   for (const notice of NOTICES) copyFileSync(join(home, '..', notice), notice)
   const manifest = fill()
-  manifest.files = [...manifest.files, ...NOTICES]
-  writeFileSync('package.json', `${JSON.stringify(manifest, null, 2)}\n`)
+  manifest.files = [...manifest.files, ...NOTICES, SBOM]
+  writeJson('package.json', manifest)
+  writeJson(SBOM, bill(manifest))
   const packed = execFileSync('npm', ['pack', '--json', '--loglevel=error', '--pack-destination', place], {
     encoding: 'utf8',
     stdio: ['ignore', 'pipe', 'inherit'],

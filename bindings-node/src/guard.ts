@@ -66,7 +66,10 @@ export class Guard extends Emitter<GuardEvents> {
     return native.guardToken(this.handle)
   }
 
-  /** Tells holds apart that share a token: owners compare the pair of both. Always 0 for this kind of lock. */
+  /**
+   * Tells holds apart that share a token, as owners of one place do with `localFirst` and `linger`: owners compare the pair of
+   * both. Otherwise always 0.
+   */
   get sequence(): bigint {
     return native.guardSequence(this.handle)
   }

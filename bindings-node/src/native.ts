@@ -23,23 +23,24 @@ const PLATFORMS = [
 
 /**
  * The prebuilt module for a platform. Written out, and within a `try`, so that bundlers and tracers of files find those that
- * are installed, and do not ask for the others.
+ * are installed, and do not ask for the others. What stands in front of each is for whoever has not told esbuild what a `.node`
+ * file is: it shows the line.
  */
 function prebuilt(platform: string): unknown {
   try {
     switch (platform) {
       case 'linux-x64-gnu':
-        return require('@leasehold/linux-x64-gnu')
+        return /* --loader:.node=copy */ require('@leasehold/linux-x64-gnu')
       case 'linux-arm64-gnu':
-        return require('@leasehold/linux-arm64-gnu')
+        return /* --loader:.node=copy */ require('@leasehold/linux-arm64-gnu')
       case 'linux-x64-musl':
-        return require('@leasehold/linux-x64-musl')
+        return /* --loader:.node=copy */ require('@leasehold/linux-x64-musl')
       case 'linux-arm64-musl':
-        return require('@leasehold/linux-arm64-musl')
+        return /* --loader:.node=copy */ require('@leasehold/linux-arm64-musl')
       case 'darwin-x64':
-        return require('@leasehold/darwin-x64')
+        return /* --loader:.node=copy */ require('@leasehold/darwin-x64')
       case 'darwin-arm64':
-        return require('@leasehold/darwin-arm64')
+        return /* --loader:.node=copy */ require('@leasehold/darwin-arm64')
     }
     return new Error('nobody has built it')
   } catch (error) {

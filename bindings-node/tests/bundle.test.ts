@@ -8,7 +8,7 @@ import { createRequire } from 'node:module'
 import { tmpdir } from 'node:os'
 import { dirname, join } from 'node:path'
 import { nodeFileTrace } from '@vercel/nft'
-import { type BuildOptions, build } from 'esbuild'
+import { type BuildOptions, build, formatMessages } from 'esbuild'
 import { afterAll, beforeAll, expect, test } from 'vitest'
 import webpack, { type Stats } from 'webpack'
 import { execute, install, pack, platform } from './installed'
@@ -78,6 +78,16 @@ test('esbuild, with the native module left outside', async () => {
   await build({ ...options, format: 'esm', banner: { js: BANNER }, entryPoints })
   await cp(join(project, 'node_modules/@leasehold'), join(outdir, 'node_modules/@leasehold'), { recursive: true })
   await runs(outdir, 'app.mjs')
+})
+
+test('esbuild that is not told what a native module is shows what to say', async () => {
+  const entryPoints = [join(project, 'app.mjs')]
+  const failed = await build({ ...COMMON, outdir: join(work, 'esbuild-untold'), entryPoints }).catch((error) => error)
+  expect(failed.errors).toHaveLength(1)
+  expect(failed.errors[0].text).toContain('No loader is configured for ".node" files')
+  // Cut to the width of a terminal, too.
+  const [shown = ''] = await formatMessages(failed.errors, { kind: 'error', terminalWidth: 80 })
+  expect(shown).toContain('--loader:.node=copy')
 })
 
 test('webpack', async () => {

@@ -175,6 +175,26 @@ describe('an empty directory', () => {
     }
   })
 
+  test('each package says what it is made of', async () => {
+    const bills = await Promise.all(
+      tarballs.map(async (tarball) => {
+        const { stdout } = await execute('tar', ['-xzOf', tarball, 'package/sbom.cdx.json'])
+        return JSON.parse(stdout)
+      }),
+    )
+    const version = JSON.parse(await readFile(join(here, '../package.json'), 'utf8')).version
+    const native = `pkg:npm/%40leasehold/${platform}@${version}`
+    const subjects = bills.map(({ bomFormat, metadata }) => `${bomFormat} ${metadata.component.purl}`)
+    expect(subjects).toEqual([`CycloneDX ${native}`, `CycloneDX pkg:npm/leasehold@${version}`])
+    const [crates, modules] = bills.map(({ components }) => components.map(({ purl }: { purl: string }) => purl))
+    expect(modules).toEqual([native])
+    // Those, and only those, whose notices are in the package, too.
+    const notices = await readFile(join(here, '../../THIRD-PARTY-NOTICES.txt'), 'utf8')
+    const noted = notices.matchAll(/^(\S+) (\S+) {2,}.*?(?:all|[\w, ]*\bNode\b[\w, ]*)$/gm)
+    expect(crates).toEqual([...noted].map(([, name, number]) => `pkg:cargo/${name}@${number}`))
+    expect(crates.length).toBeGreaterThan(50)
+  })
+
   test('a release has a module for every platform, and says where the project is', async () => {
     const modules = join(work, 'modules')
     await mkdir(modules)

@@ -1,9 +1,10 @@
 //! What a program writes: the parts of pages between `<!-- generated: name -->` and `<!-- end -->`, the header for C and the
-//! functions that are written alike in it, and the notices of the crates that we pass on.
+//! functions that are written alike in it, and the notices and bills of materials of the crates that we pass on.
 
 mod errors;
 mod interface;
 mod notices;
+mod sbom;
 
 use std::{
     fs, io,
@@ -52,7 +53,10 @@ pub fn update(check: bool) -> io::Result<Vec<&'static str>> {
     let file = |name: &str| fs::read_to_string(root().join(name)).unwrap_or_default();
     // Before the header, which is made from it.
     renew(interface::FILE, &file(interface::FILE), interface::text()?)?;
-    for (name, new) in [(HEADER, header()?), (NOTICES, notices::text()?)] {
+    let crates = notices::crates()?;
+    let mut files = vec![(HEADER, header()?), (NOTICES, notices::text(&crates)?)];
+    files.extend(sbom::texts(&crates)?);
+    for (name, new) in files {
         renew(name, &file(name), new)?;
     }
     let mut parts =

@@ -16,7 +16,7 @@ use spdx::{Expression, Licensee, ParseMode};
 use crate::root;
 
 /// What users install, by language: the crate that is compiled for it, and the features it is compiled with.
-const LIBRARIES: [(&str, &str, &[&str]); 4] = [
+pub(crate) const LIBRARIES: [(&str, &str, &[&str]); 4] = [
     ("C", "leasehold-ffi-c", &[]),
     ("Java", "leasehold-java", &[]),
     ("Node", "leasehold-node", &["--no-default-features"]),
@@ -54,28 +54,28 @@ Apache-2.0 WITH LLVM-exception.
 ";
 
 /// A crate of others in at least one of our files.
-struct Crate {
-    name: String,
-    version: String,
+pub(crate) struct Crate {
+    pub(crate) name: String,
+    pub(crate) version: String,
     /// What its manifest says, such as `MIT OR Apache-2.0`.
-    expression: String,
+    pub(crate) expression: String,
     folder: PathBuf,
-    languages: BTreeSet<&'static str>,
+    /// The languages whose library has it.
+    pub(crate) languages: BTreeSet<&'static str>,
 }
 
 /// The whole file.
-pub fn text() -> io::Result<String> {
-    let crates = crates()?;
+pub fn text(crates: &[Crate]) -> io::Result<String> {
     let mut list = String::new();
     // Many have the same text.
     let mut texts: BTreeMap<String, BTreeSet<&str>> = BTreeMap::new();
-    for each in &crates {
+    for each in crates {
         let licences = chosen(each)?;
         let languages: Vec<&str> = each.languages.iter().copied().collect();
         let languages = if languages.len() == LIBRARIES.len() { "all".to_owned() } else { languages.join(", ") };
         let (name, version) = (&each.name, &each.version);
         _ = writeln!(list, "{:<36}{:<24}{languages}", format!("{name} {version}"), licences.join(" AND "));
-        for text in texts_of(each, &licences, &crates)? {
+        for text in texts_of(each, &licences, crates)? {
             texts.entry(text).or_default().insert(name);
         }
     }
@@ -101,7 +101,7 @@ fn section(file: &mut String, title: &str, text: &str) {
 }
 
 /// By name and version. Procedural macros are not among them: they run when we compile.
-fn crates() -> io::Result<Vec<Crate>> {
+pub(crate) fn crates() -> io::Result<Vec<Crate>> {
     let mut languages: BTreeMap<(String, String), BTreeSet<&str>> = BTreeMap::new();
     for (language, package, features) in LIBRARIES {
         for target in TARGETS {
