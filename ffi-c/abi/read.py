@@ -1,10 +1,12 @@
 #!/usr/bin/env python3
 """What a program can depend on in `include/leasehold.h`, a line each: numbers, fields with their offsets, and functions.
 
-    read.py > 0.1.txt       when a version is released; the tests compare the header of that version with it
+    read.py > 0.1.txt          when a version is released, and for abidiff a library that has the functions and does nothing:
+    read.py --library x.so && abidw --no-show-locs --no-corpus-path --no-comp-dir-path x.so > 0.1.abi
 
-Within a version of the binary interface, nothing in that file may change. What is new may come: functions, numbers, and
-fields at the end of structs that say their size, or that only the library makes.
+The tests compare the header of that version with both. Within a version of the binary interface, nothing in the list may
+change. What is new may come: functions, numbers, and fields at the end of structs that say their size, or that only the
+library makes.
 """
 
 import re
@@ -43,6 +45,19 @@ def layout(structs: dict[str, list[str]]) -> list[str]:
         return subprocess.run([program], check=True, capture_output=True, text=True).stdout.splitlines()
 
 
+def functions(text: str) -> list[str]:
+    return re.findall(r"(?:LH_MUST_USE )?([a-z][\w ]*? \**lh_\w+\([^)]*\));", text)
+
+
+def library(place: str) -> None:
+    """A shared library with all functions of the header, whose debug information says what they take."""
+    bodies = "\n".join(f"{function} {{ __builtin_trap(); }}" for function in functions(declarations()))
+    command = ["cc", "-g", "-fno-eliminate-unused-debug-types", "-shared", "-fPIC", f"-I{HEADER.parent}", "-x", "c", "-", "-o", place]
+    # By its name alone, so that it is the same wherever the checkout stands.
+    command += [f"-fdebug-prefix-map={ROOT}=.", "-Wl,-soname,libleasehold.so"]
+    subprocess.run(command, input=f"#include <leasehold.h>\n{bodies}\n", text=True, check=True, cwd=ROOT)
+
+
 def facts() -> list[str]:
     """All of it, sorted."""
     text = declarations()
@@ -51,10 +66,12 @@ def facts() -> list[str]:
     for body, name in re.findall(r"typedef struct \w+ \{([^}]*)\} (\w+);", text):
         structs[name] = [re.split(r"[ *]", re.sub(r"\[\w+\]", "", field).strip())[-1] for field in body.split(";") if field.strip()]
     found += layout(structs)
-    for function in re.findall(r"(?:LH_MUST_USE )?([a-z][\w ]*? \**lh_\w+\([^)]*\));", text):
-        found.append(f"function {function}")
+    found += [f"function {function}" for function in functions(text)]
     return sorted(found)
 
 
 if __name__ == "__main__":
-    sys.stdout.write("\n".join(facts()) + "\n")
+    if sys.argv[1:2] == ["--library"]:
+        library(str(Path(sys.argv[2]).resolve()))
+    else:
+        sys.stdout.write("\n".join(facts()) + "\n")

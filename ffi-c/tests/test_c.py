@@ -197,6 +197,29 @@ class Examples(unittest.TestCase):
         self.assertRegex(self.example("cpp"), r"^mine, .*\nnobody else gets it\nthe next one has the token \d+\n$")
 
 
+class Loops(unittest.TestCase):
+    """The examples with a loop of somebody else's, where its headers are."""
+
+    def example(self, name: str) -> str:
+        program = BUILT / f"loop-{name}"
+        if not program.exists():
+            why = f"{name} is not installed; make doctor says how to get it"
+            print(f"SKIPPED {self.id()}: {why}")
+            self.skipTest(why)
+        return call(program, f"{url}?namespace=/loop/{name}")
+
+    def test_libuv(self) -> None:
+        self.assertRegex(self.example("libuv"), r"^held, token \d+\n3 steps of work\nreleased, OK\n$")
+
+    def test_glib(self) -> None:
+        self.assertRegex(self.example("glib"), r"^held, token \d+\nsome work\nreleased, OK\n$")
+
+    def test_asio(self) -> None:
+        printed = re.fullmatch(r"held, token (\d+)\nsome work\nthen held, token (\d+)\n", self.example("asio"))
+        self.assertIsNotNone(printed)
+        self.assertLess(*map(int, printed.groups()))
+
+
 class Installed(unittest.TestCase):
     """`make install-c` into an empty directory, and programs elsewhere that find it as C programs do."""
 
@@ -337,6 +360,17 @@ class Installed(unittest.TestCase):
         self.assertGreater(len(before), 150)
         changed = [fact for fact in before if fact not in now]
         self.assertEqual(changed, [], "what programs were built with has changed: raise the minor version, or take it back")
+
+    def test_abidiff_finds_nothing_incompatible(self) -> None:
+        needs(self, "abidiff")
+        library = self.place / "libleasehold-stub.so"
+        call(FFI / "abi" / "read.py", "--library", library)
+        baseline = FFI / "abi" / f"{SONAME.removeprefix('libleasehold.so.')}.abi"
+        # What is new may come; a struct that says its size may grow at its end, which the list above watches.
+        done = subprocess.run(["abidiff", "--no-added-syms", baseline, library], text=True, stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
+        print(f"abidiff: {done.returncode}", *done.stdout.splitlines()[:3], sep="\n")
+        # Its bits: 1 an error, 2 wrong words, 4 a change, 8 one that breaks programs.
+        self.assertEqual(done.returncode & ~4, 0, done.stdout)
 
     def test_symbols_have_the_version_of_the_interface(self) -> None:
         version = f"LEASEHOLD_{SONAME.removeprefix('libleasehold.so.')}"

@@ -21,7 +21,7 @@ all_languages="node jdk maven binutils python"
 targets=(
   "demo:        $core etcd | python node jdk maven"
   "sample:      $core jdk maven binutils python etcd sale"
-  "test:        $core rustfmt clippy $all_languages venv go sale | jansson cxx valgrind cmake etcd34"
+  "test:        $core rustfmt clippy $all_languages venv go sale | jansson cxx valgrind cmake loops abidiff etcd34"
   "build:       $core $all_languages | jansson cxx"
   "install-c:   $core binutils"
   "dist-c:      $core binutils python venv"
@@ -98,6 +98,8 @@ declare -A about=(
   [cxx]="C++ compiler (c++) | g++ | install one; without it leasehold.hpp is not tried"
   [valgrind]="valgrind | valgrind | install it; without it the C library is not tested for leaks by it"
   [cmake]="CMake and pkg-config | cmake pkg-config | install them; without them finding the installed C library is not tested"
+  [loops]="libuv, GLib and Asio, for C and C++ | libuv1-dev libglib2.0-dev libasio-dev pkg-config | install them; without them the examples with their loops are not tried"
+  [abidiff]="abidiff | abigail-tools | install it (libabigail); without it only our own list compares the C library with the one before"
   [etcd34]="etcd 3.4 | | make test unpacks the package of Debian 12, where there is one; without it the tests on 3.4 are skipped and counted so"
   [sale]="Redis and nginx | | put redis-server and nginx on the PATH; on Debian make unpacks their packages, and starts no service"
 )
@@ -199,6 +201,8 @@ has_jansson() { cc -E -include jansson.h -x c /dev/null >/dev/null 2>&1; }
 has_cxx() { have c++; }
 has_valgrind() { have valgrind; }
 has_cmake() { have cmake && have pkg-config; }
+has_loops() { pkg-config --exists libuv glib-2.0 2>/dev/null && c++ -E -include asio.hpp -x c++ /dev/null >/dev/null 2>&1; }
+has_abidiff() { have abidiff; }
 has_sale() {
   { have redis-server && have nginx; } ||
     { [ -x "$debian_sale/usr/bin/redis-server" ] && [ -x "$debian_sale/usr/sbin/nginx" ]; }
