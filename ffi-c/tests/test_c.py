@@ -269,6 +269,15 @@ class Installed(unittest.TestCase):
         words = "c++ -std=c++17 cpp.cpp $(pkg-config --cflags --libs leasehold)"
         self.build_and_run(words, "cpp", "nobody else gets it")
 
+    def test_every_example_in_every_way(self) -> None:
+        needs(self, "pkg-config")
+        environment = {**self.environment, "CMAKE_PREFIX_PATH": str(self.prefix)}
+        said = call(FFI / "tests" / "installed", url, env=environment)
+        ran = said.count("ok ")
+        ways = 4 if shutil.which("cmake") else 2
+        names = [*(FFI / "examples").glob("*.c"), *((FFI / "examples").glob("*.cpp") if shutil.which(CXX) else [])]
+        self.assertEqual(ran, ways * len(names), said)
+
     def test_with_cmake(self) -> None:
         needs(self, "cmake")
         (self.work / "CMakeLists.txt").write_text(
@@ -398,6 +407,26 @@ class Installed(unittest.TestCase):
         newest = max((int(major), int(minor)) for major, minor in wanted)
         print(f"the shared library needs glibc {newest[0]}.{newest[1]}")
         self.assertLessEqual(newest, GLIBC)
+
+
+class Recipes(unittest.TestCase):
+    def test_the_port_for_vcpkg_has_our_version(self) -> None:
+        port = json.loads((FFI / "install" / "vcpkg" / "vcpkg.json").read_text())
+        self.assertEqual(f"libleasehold.so.{port['version'].rpartition('.')[0]}", SONAME)
+        self.assertIn(f'version = "{port["version"]}"\n', (ROOT / "Cargo.toml").read_text())
+
+    def test_conan(self) -> None:
+        needs(self, "conan")
+        if not FULL:
+            why = "it builds the library anew; LEASEHOLD_FULL=1 plays it"
+            print(f"SKIPPED {self.id()}: {why}")
+            self.skipTest(why)
+        with tempfile.TemporaryDirectory() as home:
+            environment = {**os.environ, "CONAN_HOME": home}
+            call("conan", "profile", "detect", env=environment)
+            for shared in (True, False):
+                said = call("conan", "create", FFI / "install" / "conan", "-o", f"leasehold/*:shared={shared}", env=environment)
+                self.assertIn("mine, with the token", said)
 
 
 if __name__ == "__main__":

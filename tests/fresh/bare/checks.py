@@ -95,6 +95,13 @@ def install_c(visit: Visit) -> None:
     machine.tools = {"etcd": visit.etcd()}
     compiled = "cc ~/leasehold/ffi-c/examples/readme.c $(pkg-config --cflags --libs leasehold) -o program"
     takes_a_lock(machine, f"{find}mkdir ~/c && cd ~/c && {compiled}", f"{find}~/c/program")
+    # And all the others, with C++ and CMake, too. What was installed needed neither.
+    visit.install(machine, "g++", "cmake")
+    find += "export CMAKE_PREFIX_PATH=$HOME/.local; "
+    said = machine.sh(f"{find}{WITH_ETCD}~/leasehold/ffi-c/tests/installed http://127.0.0.1:2379", directory=machine.user.home, is_offline=True)
+    if "left out" in said or said.count("ok ") < 24:
+        raise Failure(f"not every example ran in every way:\n{said}")
+    visit.notes.append(f"install-c: {said.count('ok ')} examples from pkg-config and CMake, shared and static")
 
 
 # --- what is packed, where nobody builds ------------------------------------------------------------------------------
