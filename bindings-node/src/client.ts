@@ -119,7 +119,8 @@ export class Client extends Emitter<ClientEvents> {
    *
    * @throws What the callback throws. Otherwise as {@link acquire}; `ERR_LEASEHOLD_LOST` if the lock was lost before the
    * callback ended; `ERR_LEASEHOLD_WOULD_DEADLOCK`, at once, inside another `withLock` that still holds this lock, by this
-   * client or another one. Work that is started inside, and that nobody inside waits for, says `detached: true`.
+   * client or another one, unless `wait` is 0. Work that is started inside, and that nobody inside waits for, says
+   * `detached: true`.
    */
   async withLock<T>(name: string, callback: Work<T>): Promise<T>
   async withLock<T>(name: string, options: ScopeOptions, callback: Work<T>): Promise<T>
@@ -145,7 +146,8 @@ export class Client extends Emitter<ClientEvents> {
     if (typeof callback !== 'function') throw invalidArgument('withLock needs a function to run under the lock')
     const { detached = false, ...acquire } = checkScope(options)
     const wanted = toWanted(names, acquire)
-    const held = detached ? undefined : await this.#heldAround(wanted, acquire.signal)
+    // Who does not wait waits for nobody.
+    const held = detached || acquire.wait === 0 ? undefined : await this.#heldAround(wanted, acquire.signal)
     if (held !== undefined) throw toError(native.wouldDeadlock(held))
     const guard = await this.#acquire(wanted, acquire)
     let result: T

@@ -55,6 +55,10 @@ describe('Web Locks', () => {
     expect(await manager.query()).toEqual({ held: [], pending: [] })
     expect(await manager.query([lock])).toEqual({ held: [], pending: [] })
     expect(await manager.request(lock, { ifAvailable: true }, (granted) => granted?.guard.held)).toBe(true)
+    // Nor does it wait for itself: that would be a deadlock, and this is an answer.
+    const inside = manager.request(lock, () => manager.request(lock, { ifAvailable: true }, (granted) => granted))
+    expect(await inside).toBeNull()
+    expect(await code(manager.request(lock, () => manager.request(lock, () => {})))).toBe('WOULD_DEADLOCK')
     // What the callback throws is not mistaken for a lock that cannot be had.
     const mine = new NotAcquiredError('mine')
     const thrown = manager.request(lock, { ifAvailable: true }, () => Promise.reject(mine))
