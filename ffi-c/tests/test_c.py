@@ -238,10 +238,11 @@ class Installed(unittest.TestCase):
         cls.environment = {**os.environ, "PKG_CONFIG_PATH": str(cls.lib / "pkgconfig"), "LD_LIBRARY_PATH": str(cls.lib)}
 
     @staticmethod
-    def install(prefix: Path, built: Path, linker: str = "zig") -> str:
+    def install(prefix: Path, built: Path, linker: str = "zig", **places: str) -> str:
         # As `make install-c` does, but not the optimised build.
         archive = str(built / "libleasehold_ffi.a")
-        return call(FFI / "install" / "run", env={**os.environ, "PREFIX": str(prefix), "ARCHIVE": archive, "LINKER": linker})
+        environment = {**os.environ, "PREFIX": str(prefix), "ARCHIVE": archive, "LINKER": linker, **places}
+        return call(FFI / "install" / "run", env=environment)
 
     def build_and_run(self, words: str, program: str, expected: str) -> None:
         call("sh", "-c", f"{words} -o {program}", cwd=self.work, env=self.environment)
@@ -295,6 +296,32 @@ class Installed(unittest.TestCase):
             without = {name: value for name, value in self.environment.items() if name != "LD_LIBRARY_PATH"}
             printed = call(self.work / "build" / program, f"{url}?namespace=/cmake/{program}", env=without)
             self.assertIn("mine, with the token", printed)
+
+    def test_in_debians_places(self) -> None:
+        needs(self, "pkg-config")
+        needs(self, "cmake")
+        machine = call("cc", "-print-multiarch").strip()
+        if not machine:
+            why = "this compiler knows no places for several machines"
+            print(f"SKIPPED {self.id()}: {why}")
+            self.skipTest(why)
+        root = self.place / "debian"
+        self.install(Path("/usr"), TARGET / "debug", "cc", LIBDIR=f"/usr/lib/{machine}", DESTDIR=str(root))
+        lib = root / "usr/lib" / machine
+        self.assertTrue((lib / SONAME).exists() and (root / "usr/include/leasehold.h").exists())
+        environment = {**os.environ, "PKG_CONFIG_PATH": str(lib / "pkgconfig"), "LD_LIBRARY_PATH": str(lib)}
+        call("sh", "-c", "cc blocking.c $(pkg-config --cflags --libs leasehold) -o debian", cwd=self.work, env=environment)
+        self.assertIn("mine, with the token", call(self.work / "debian", f"{url}?namespace=/debian", env=environment))
+        user = self.place / "debian-user"
+        user.mkdir()
+        shutil.copy(FFI / "examples" / "blocking.c", user)
+        (user / "CMakeLists.txt").write_text(
+            "cmake_minimum_required(VERSION 3.13)\nproject(user C)\nfind_package(leasehold 0.1 REQUIRED)\n"
+            "add_executable(user blocking.c)\ntarget_link_libraries(user leasehold::leasehold)\n"
+        )
+        call("cmake", "-S", user, "-B", user / "build", f"-DCMAKE_PREFIX_PATH={root}/usr")
+        call("cmake", "--build", user / "build")
+        self.assertIn("mine, with the token", call(user / "build" / "user", f"{url}?namespace=/debian-cmake"))
 
     def test_the_archive_works_wherever_it_is_unpacked(self) -> None:
         needs(self, "pkg-config")
