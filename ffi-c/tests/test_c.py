@@ -249,9 +249,12 @@ class Installed(unittest.TestCase):
         printed = call(self.work / program, f"{url}?namespace=/installed/{program}", env=self.environment)
         self.assertIn(expected, printed)
 
-    def test_the_licence_and_the_notices_go_along(self) -> None:
+    def test_the_licence_the_notices_and_the_bill_of_materials_go_along(self) -> None:
+        doc = self.prefix / "share/doc/leasehold"
         for name in ("LICENSE", "THIRD-PARTY-NOTICES.txt"):
-            self.assertEqual((self.prefix / "share/doc/leasehold" / name).read_text(), (ROOT / name).read_text())
+            self.assertEqual((doc / name).read_text(), (ROOT / name).read_text())
+        bill = json.loads((doc / "sbom.cdx.json").read_text())
+        self.assertEqual(bill["metadata"]["component"]["name"], "leasehold-ffi-c")
 
     def test_with_pkg_config(self) -> None:
         needs(self, "pkg-config")

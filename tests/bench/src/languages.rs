@@ -29,7 +29,7 @@ const LIMITS: [(&str, &str, f64); 5] = [
     ("c", "sync", 1.05),
     ("python", "sync", 1.10),
     ("python", "async", 1.25),
-    ("node", "async", 1.15),
+    ("node", "async", 1.10),
     ("java", "sync", 1.10),
 ];
 
