@@ -14,11 +14,11 @@
 //! etcd compares nothing but the key's revision, which is the same for both. So it counts its guarded writes.
 
 use std::sync::{
-    Arc,
+    Arc, Mutex, PoisonError,
     atomic::{AtomicU32, AtomicU64, Ordering},
 };
 
-use tokio::{runtime::Handle, sync::watch};
+use tokio::{runtime::Handle, sync::Notify};
 
 use crate::{
     clock::{self, Moment},
@@ -81,7 +81,9 @@ impl Drop for Write {
 pub(crate) struct HoldState {
     /// The deadline of its session, in nanoseconds of [`Moment`]; written by the engine alone.
     deadline: Arc<AtomicU64>,
-    fate: watch::Sender<Fate>,
+    fate: Mutex<Fate>,
+    /// Told of each change of that. A channel for it would take more room than all the rest of a hold.
+    changed: Notify,
     /// How many guarded writes are on their way, and [`NO_MORE`] and [`UNSETTLED`].
     writes: AtomicU32,
     /// Where its own timer runs.
@@ -91,7 +93,8 @@ pub(crate) struct HoldState {
 impl HoldState {
     /// A hold that begins.
     pub(crate) fn new(deadline: Arc<AtomicU64>, runtime: Handle) -> Self {
-        Self { deadline, fate: watch::Sender::new(Fate::Held), writes: AtomicU32::new(0), runtime }
+        let (fate, changed) = (Mutex::new(Fate::Held), Notify::new());
+        Self { deadline, fate, changed, writes: AtomicU32::new(0), runtime }
     }
 
     /// Until when it can be trusted, as far as is known now.
@@ -101,21 +104,25 @@ impl HoldState {
 
     /// Whether nobody has said that it is over, and its deadline has not passed.
     pub(crate) fn is_held(&self) -> bool {
-        *self.fate.borrow() == Fate::Held && clock::now() < self.deadline()
+        self.fate() == Fate::Held && clock::now() < self.deadline()
     }
 
     /// Notes how far it has come; never back, and the first end counts.
     pub(crate) fn advance(&self, to: Fate) {
-        self.fate.send_if_modified(|fate| {
-            let is_news = match (*fate, to) {
-                (Fate::Ended(_), _) | (Fate::Voided, Fate::Leaving | Fate::Voided) => false,
-                (known, to) => known != to,
-            };
-            if is_news {
-                *fate = to;
-            }
-            is_news
-        });
+        let mut fate = self.fate.lock().unwrap_or_else(PoisonError::into_inner);
+        let is_news = match (*fate, to) {
+            (Fate::Ended(_), _) | (Fate::Voided, Fate::Leaving | Fate::Voided) => false,
+            (known, to) => known != to,
+        };
+        if is_news {
+            *fate = to;
+            drop(fate);
+            self.changed.notify_waiters();
+        }
+    }
+
+    fn fate(&self) -> Fate {
+        *self.fate.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// A guarded write begins, unless the hold is being released.
@@ -137,7 +144,7 @@ impl HoldState {
 
     /// What was said about its end so far. Where the key is gone and nobody knows why yet, that it was deleted.
     pub(crate) fn told_loss(&self) -> Option<LostReason> {
-        match *self.fate.borrow() {
+        match self.fate() {
             Fate::Ended(End::Lost(reason)) => Some(reason),
             Fate::Voided => Some(LostReason::KeyDeleted),
             Fate::Held | Fate::Leaving | Fate::Ended(End::Released) => None,
@@ -146,9 +153,10 @@ impl HoldState {
 
     /// Waits for its end. Needs nobody to tell it that the deadline has passed.
     pub(crate) async fn ended(&self) -> End {
-        let mut fate = self.fate.subscribe();
         loop {
-            let now = *fate.borrow_and_update();
+            // Listens before it looks, so that no change comes between.
+            let changed = self.changed.notified();
+            let now = self.fate();
             let left = clock::now().until(self.deadline());
             match now {
                 Fate::Ended(end) => return end,
@@ -159,12 +167,12 @@ impl HoldState {
                         tokio::time::sleep(left)
                     };
                     tokio::select! {
-                        _ = fate.changed() => {}
+                        () = changed => {}
                         () = timer => {}
                     }
                 }
-                // Both end by themselves: the sender is `self`, so this never fails.
-                Fate::Leaving | Fate::Voided => _ = fate.changed().await,
+                // Both end by themselves.
+                Fate::Leaving | Fate::Voided => changed.await,
             }
         }
     }

@@ -258,7 +258,8 @@ pub struct Hub {
     stage: Stage,
     sessions: Sessions,
     session_alarms: Alarms<SessionId>,
-    callers: BTreeMap<Ticket, Caller>,
+    /// In boxes, as the nodes of the tree have room for more than they hold.
+    callers: BTreeMap<Ticket, Box<Caller>>,
     caller_alarms: Alarms<Ticket>,
     tenures: Tenures,
     /// Whose each place is.

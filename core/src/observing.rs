@@ -224,7 +224,7 @@ impl Observing {
             Stage::Pausing(at) if now >= at => {
                 let id = next_watch();
                 self.round += 1;
-                out.push(Effect::Watch(id, self.prefix.keys()));
+                out.push(Effect::Watch(id, self.prefix.keys().clone()));
                 let patience = CONFIRM.pause(self.failures.max(1), self.salt());
                 self.stage = Stage::Opening(id, Look::At(now + patience));
             }

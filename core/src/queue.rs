@@ -10,6 +10,7 @@
 
 pub mod admission;
 pub mod company;
+mod few;
 mod numbers;
 pub mod place;
 pub mod view;
@@ -21,15 +22,12 @@ mod leaving;
 mod standing;
 mod watching;
 
-use std::{
-    collections::{BTreeMap, BTreeSet, VecDeque},
-    sync::Arc,
-    time::Duration,
-};
+use std::{collections::VecDeque, sync::Arc, time::Duration};
 
 pub use self::numbers::Taints;
 use self::{
     company::Company,
+    few::Few,
     numbers::Numbers,
     place::{Departure, Entrant, Life, Place},
     view::View,
@@ -146,22 +144,22 @@ pub trait Host {
 pub struct Queue {
     name: Arc<str>,
     prefix: Prefix,
-    places: BTreeMap<PlaceId, Place>,
+    places: Few<PlaceId, Place>,
     /// The place of each key.
-    keys: BTreeMap<Key, PlaceId>,
+    keys: Few<Key, PlaceId>,
     /// Places whose key stands and is wanted, by its create revision.
-    standing: BTreeMap<i64, PlaceId>,
+    standing: Few<i64, PlaceId>,
     /// Those of them that wait.
-    waiting: BTreeMap<i64, PlaceId>,
+    waiting: Few<i64, PlaceId>,
     /// The others, whose turn it is, and since when.
-    admitted: BTreeSet<(Moment, PlaceId)>,
+    admitted: Few<(Moment, PlaceId), ()>,
     /// Those that wait and leave by what the order will say of them: tries that queued among others, and claims that may not go with
     /// one ahead.
-    unjudged: BTreeSet<PlaceId>,
+    unjudged: Few<PlaceId, ()>,
     /// Tries that wait for our own deletes.
-    blocked: BTreeSet<(u64, PlaceId)>,
+    blocked: Few<(u64, PlaceId), ()>,
     /// Places whose keys are to be deleted, in the order in which they left.
-    leaving: BTreeMap<u64, PlaceId>,
+    leaving: Few<u64, PlaceId>,
     /// How many have left.
     departures: u64,
     /// Those of them whose delete is still to be sent.
@@ -169,10 +167,10 @@ pub struct Queue {
     /// Whether a delete is on its way: the next ones wait for its reply and then share one commit.
     is_deleting: bool,
     /// Deleted keys whose deletion the view has not seen yet, by its revision.
-    gone: BTreeSet<(i64, PlaceId)>,
+    gone: Few<(i64, PlaceId), ()>,
     /// The place whose company is told, and what was told last.
     followed: Option<(PlaceId, Company)>,
-    numbers: BTreeMap<LeaseId, Numbers>,
+    numbers: Few<LeaseId, Numbers>,
     view: View,
     watching: Watching,
     /// In a crowd: the keys that stood in our way, the last one first.
@@ -185,20 +183,20 @@ impl Queue {
         Self {
             prefix: Prefix::new(namespace, &name),
             name,
-            places: BTreeMap::new(),
-            keys: BTreeMap::new(),
-            standing: BTreeMap::new(),
-            waiting: BTreeMap::new(),
-            admitted: BTreeSet::new(),
-            unjudged: BTreeSet::new(),
-            blocked: BTreeSet::new(),
-            leaving: BTreeMap::new(),
+            places: Few::new(),
+            keys: Few::new(),
+            standing: Few::new(),
+            waiting: Few::new(),
+            admitted: Few::new(),
+            unjudged: Few::new(),
+            blocked: Few::new(),
+            leaving: Few::new(),
             departures: 0,
             undeleted: VecDeque::new(),
             is_deleting: false,
-            gone: BTreeSet::new(),
+            gone: Few::new(),
             followed: None,
-            numbers: BTreeMap::new(),
+            numbers: Few::new(),
             view: View::default(),
             watching: Watching::new(recheck),
             nearby: VecDeque::new(),
@@ -281,12 +279,12 @@ impl Queue {
 
     /// Places whose turn it has been for a while, the oldest first: most are released before that.
     fn settled(&self) -> impl Iterator<Item = PlaceId> {
-        self.admitted.iter().take_while(|(since, _)| self.watching.is_settled(*since)).map(|(_, id)| *id)
+        self.admitted.keys().take_while(|(since, _)| self.watching.is_settled(*since)).map(|(_, id)| *id)
     }
 
     /// When it will have been the turn of the next one for a while.
     fn next_settling(&self) -> Option<Moment> {
-        let next = self.admitted.iter().find(|(since, _)| !self.watching.is_settled(*since));
+        let next = self.admitted.keys().find(|(since, _)| !self.watching.is_settled(*since));
         next.map(|(since, _)| self.watching.settles_at(*since))
     }
 
@@ -317,11 +315,11 @@ impl Queue {
             Life::Sending { .. } | Life::Unsent => {}
         }
         match life {
-            Life::Waiting => drop(self.waiting.insert(revision, id)),
-            Life::Admitted(since) => drop(self.admitted.insert((since, id))),
-            Life::Blocked(behind) => drop(self.blocked.insert((behind, id))),
-            Life::Leaving(number) => drop(self.leaving.insert(number, id)),
-            Life::Gone(revision) => drop(self.gone.insert((revision, id))),
+            Life::Waiting => self.waiting.insert(revision, id),
+            Life::Admitted(since) => self.admitted.insert((since, id), ()),
+            Life::Blocked(behind) => self.blocked.insert((behind, id), ()),
+            Life::Leaving(number) => self.leaving.insert(number, id),
+            Life::Gone(revision) => self.gone.insert((revision, id), ()),
             Life::Sending { .. } | Life::Unsent => {}
         }
     }

@@ -238,20 +238,20 @@ impl Hub {
             has_outlived_session: false,
             alarm: None,
         };
-        self.callers.insert(ticket, caller);
+        self.callers.insert(ticket, Box::new(caller));
         self.seat(now, ticket, out);
         self.set_alarm(ticket);
     }
 
     pub(super) fn cancel(&mut self, now: Moment, ticket: Ticket, error: Error, out: &mut Vec<Action>) {
-        if self.callers.get(&ticket).is_some_and(Caller::is_waiting) {
+        if self.callers.get(&ticket).is_some_and(|caller| caller.is_waiting()) {
             self.bequeath(now, ticket, out);
             self.leave(now, ticket, Owed::Failure(error), out);
         }
     }
 
     pub(super) fn release(&mut self, now: Moment, ticket: Ticket, out: &mut Vec<Action>) {
-        if self.callers.get(&ticket).is_some_and(Caller::is_holding) {
+        if self.callers.get(&ticket).is_some_and(|caller| caller.is_holding()) {
             self.hand_on(now, ticket, out);
         } else {
             out.push(Action::Released(ticket, Err(not_held())));
@@ -259,7 +259,7 @@ impl Hub {
     }
 
     pub(super) fn extend(&mut self, now: Moment, ticket: Ticket, span: Duration, out: &mut Vec<Action>) {
-        match self.callers.get(&ticket).filter(|caller| caller.is_holding()).map(Caller::session) {
+        match self.callers.get(&ticket).filter(|caller| caller.is_holding()).map(|caller| caller.session()) {
             Some(session) => self.extend_session(now, session, ticket, span, out),
             None => out.push(Action::Extended(ticket, Err(not_held()))),
         }
@@ -367,7 +367,7 @@ impl Hub {
         let want = caller.places.iter().find(|needed| needed.place == place).and_then(|it| caller.wants.get(it.want));
         let Some(Want { name, claim }) = want else { return };
         let message = format!(
-            "this acquire of the lock {name:?} claims {claim}, but the key {other} ahead of it claims {}; all who use a name must \
+            "this acquire of the lock {} claims {claim}, but the key {other} ahead of it claims {}; all who use a name must \
              agree on what it is, and a semaphore's on its limit",
             wire::claim_of(other)
         );

@@ -2,7 +2,7 @@
 
 use std::{collections::BTreeSet, time::Duration};
 
-use super::{Action, Asked, Caller, Hub, RpcId, queues::HOLD_WATCHES};
+use super::{Action, Asked, Hub, RpcId, queues::HOLD_WATCHES};
 use crate::{
     cleaner::{self, Chore, Effect},
     clock::Moment,
@@ -138,7 +138,7 @@ impl Hub {
             standing.is_some_and(|(key, at)| at <= revision && !keys.contains(key))
         };
         let callers = self.sessions.callers(session).filter_map(|ticket| self.callers.get(ticket));
-        let missing: Vec<_> = callers.flat_map(Caller::places).filter(is_missing).collect();
+        let missing: Vec<_> = callers.flat_map(|caller| caller.places()).filter(is_missing).collect();
         for (queue, place) in missing {
             self.with_queue(now, queue, Input::Doubt(place), out);
         }

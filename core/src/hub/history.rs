@@ -215,7 +215,7 @@ impl Hub {
 
     /// Whether anybody holds with this session.
     pub(super) fn is_holding(&self, session: SessionId) -> bool {
-        let is_holding = |ticket| self.callers.get(ticket).is_some_and(super::callers::Caller::is_keeping);
+        let is_holding = |ticket| self.callers.get(ticket).is_some_and(|caller| caller.is_keeping());
         self.sessions.callers(session).any(is_holding)
     }
 }

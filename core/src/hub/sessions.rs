@@ -5,10 +5,7 @@ use std::{
     time::Duration,
 };
 
-use super::{
-    Action, Asked, Hub, RpcId, StreamId,
-    callers::{Caller, tenure::Shared},
-};
+use super::{Action, Asked, Hub, RpcId, StreamId, callers::tenure::Shared};
 use crate::{
     clock::Moment,
     error::{Code, Error, LostReason},
@@ -147,7 +144,7 @@ impl Sessions {
 impl Hub {
     /// Finds or starts the session that `ticket` asked for, and lets it into its queues as soon as the lease is there.
     pub(super) fn seat(&mut self, now: Moment, ticket: Ticket, out: &mut Vec<Action>) {
-        let Some((ttl, renew)) = self.callers.get(&ticket).map(Caller::seat_wanted) else { return };
+        let Some((ttl, renew)) = self.callers.get(&ticket).map(|caller| caller.seat_wanted()) else { return };
         let known = if renew { self.sessions.shared.get(&ttl).copied() } else { None };
         let id = known.unwrap_or_else(|| self.start_session(now, ttl, renew, out));
         if let Some(caller) = self.callers.get_mut(&ticket) {

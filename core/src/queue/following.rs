@@ -65,7 +65,8 @@ impl Queue {
         // A view that is off knows no key, which says nothing about ours.
         let Some(shown) = shown else { return };
         let is_shown = |(at, id): &(&i64, &PlaceId)| self.view.place_of(&self.places[*id].key) == Some(**at);
-        let dead: Vec<PlaceId> = self.standing.range(..=shown).filter(|it| !is_shown(it)).map(|(_, id)| *id).collect();
+        let read = self.standing.iter().take_while(|(at, _)| **at <= shown);
+        let dead: Vec<PlaceId> = read.filter(|it| !is_shown(it)).map(|(_, id)| *id).collect();
         for id in dead {
             self.on_vanished(id, out);
         }
@@ -78,7 +79,7 @@ impl Queue {
         pass_on(wants, out);
         self.watching.restart();
         // Nobody will see their deletion any more.
-        for (_, id) in std::mem::take(&mut self.gone) {
+        for (_, id) in self.gone.keys().copied().collect::<Vec<_>>() {
             self.remove(id);
         }
     }
@@ -116,27 +117,32 @@ impl Queue {
         // Where too many keys would have to be watched one by one, all of the queue is watched after all.
         let processes = self.view.processes();
         let processes = if processes > CROWD_UNTIL && self.crowd_keys().is_none() { 0 } else { processes };
-        let admitted = self.admitted.iter().map(|(since, _)| *since);
+        let admitted = self.admitted.keys().map(|(since, _)| *since);
         let is_open = self.watching.update(now, admitted, self.watchers(), processes);
         let last = self.standing.last_key_value().map_or(0, |(revision, _)| *revision);
         self.view.read_until(self.watching.is_crowd().then_some(last));
         if !is_open {
             return;
         }
-        let all = self.prefix.keys();
+        let all = self.prefix.keys().clone();
         let whole = || BTreeSet::from([all]);
         let wanted = match self.watching.target() {
-            watching::Target::Nothing => BTreeSet::new(),
+            watching::Target::Nothing => Some(BTreeSet::new()),
             // Beyond so many, the sweeps of the lease find what vanished.
-            watching::Target::Hold if !self.view.is_on() && !host.may_watch_hold() => BTreeSet::new(),
-            watching::Target::Hold => self.settled_keys().unwrap_or_else(whole),
-            watching::Target::Queue => whole(),
+            watching::Target::Hold if !self.view.is_on() && !host.may_watch_hold() => Some(BTreeSet::new()),
+            watching::Target::Hold => Some(self.settled_keys().unwrap_or_else(whole)),
+            // As it is most of the time in a queue that is busy.
+            watching::Target::Queue if self.view.watches_only_all(&self.prefix) => None,
+            watching::Target::Queue => Some(whole()),
             // Until the read is here that follows a change, nobody knows who is right ahead.
-            watching::Target::Crowd if self.view.is_on() && !self.view.is_complete() => self.view.watched(),
-            watching::Target::Crowd => self.crowd_keys().unwrap_or_else(whole),
+            watching::Target::Crowd if self.view.is_on() && !self.view.is_complete() => Some(self.view.watched()),
+            watching::Target::Crowd => Some(self.crowd_keys().unwrap_or_else(whole)),
         };
         let mut wants = Vec::new();
-        self.view.aim(wanted, &mut || host.next_watch(), &mut wants);
+        match wanted {
+            Some(wanted) => self.view.aim(wanted, &mut || host.next_watch(), &mut wants),
+            None => self.view.read_if_due(&mut wants),
+        }
         if self.watching.take_recheck(now, self.watchers()) {
             self.recheck(&mut wants, out);
         }

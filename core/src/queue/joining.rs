@@ -24,7 +24,7 @@ impl Queue {
     pub(super) fn join(&mut self, id: PlaceId, entrant: Entrant, host: &impl Host, out: &mut Vec<Effect>) {
         let Entrant { lease, claim, .. } = entrant;
         let key_of = |number| self.prefix.contender(lease, number, claim);
-        let (number, key) = self.numbers.entry(lease).or_default().take(host.taints(lease), key_of);
+        let (number, key) = self.numbers.get_or_default(lease).take(host.taints(lease), key_of);
         let is_try = entrant.mode == Mode::Try;
         self.keys.insert(key.clone(), id);
         self.places.insert(id, Place::new(key, number, entrant));
@@ -37,7 +37,7 @@ impl Queue {
     /// Sends the tries that waited for our own deletes, as far as these are done.
     pub(super) fn unblock(&mut self, out: &mut Vec<Effect>) {
         let next = self.leaving.first_key_value().map_or(u64::MAX, |(number, _)| *number);
-        while let Some((behind, id)) = self.blocked.first().copied()
+        while let Some((&(behind, id), ())) = self.blocked.first_key_value()
             && behind < next
         {
             self.send(id, out);
@@ -185,7 +185,7 @@ impl Queue {
         } else {
             // A try writes its key where nobody stands. One that it finds among others may come from a copy of an older request.
             if is_try || (claim != Claim::Exclusive && !is_whole) {
-                self.unjudged.insert(id);
+                self.unjudged.insert(id, ());
             }
             if self.watching.is_crowd() && !self.stands_behind(id, glance, count) {
                 self.view.open_gap(); // no watch tells of our own key: a read does
@@ -215,7 +215,8 @@ impl Queue {
     fn miss_others(&mut self, id: PlaceId, all: &[KeyValue], out: &mut Vec<Effect>) {
         let Some(Place { revision, .. }) = self.places.get(&id) else { return };
         let is_there = |at: i64, key: &Key| all.iter().any(|kv| kv.create_revision == at && kv.key == *key);
-        let vanished: Vec<_> = (self.standing.range(..*revision))
+        let vanished: Vec<_> = (self.standing.iter())
+            .take_while(|(at, _)| *at < revision)
             .filter(|(at, id)| !is_there(**at, &self.places[id].key))
             .map(|(_, id)| *id)
             .collect();

@@ -120,10 +120,10 @@ impl Queue {
     pub(super) fn forget_seen(&mut self) {
         let is_seen = |id: &PlaceId| self.view.place_of(&self.places[id].key).is_none();
         let seen: Vec<PlaceId> = if self.view.is_on() {
-            let told = self.gone.iter().take_while(|(revision, _)| self.sees_all_up_to(*revision));
+            let told = self.gone.keys().take_while(|(revision, _)| self.sees_all_up_to(*revision));
             told.map(|(_, id)| *id).filter(is_seen).collect()
         } else {
-            self.gone.iter().map(|(_, id)| *id).collect()
+            self.gone.keys().map(|(_, id)| *id).collect()
         };
         for id in seen {
             self.remove(id);

@@ -27,7 +27,7 @@ impl Queue {
         for id in turns {
             self.let_in(now, id, out);
         }
-        let judged: Vec<PlaceId> = self.unjudged.iter().copied().filter(|id| self.shown(*id).is_some()).collect();
+        let judged: Vec<PlaceId> = self.unjudged.keys().copied().filter(|id| self.shown(*id).is_some()).collect();
         for id in judged {
             self.unjudged.remove(&id);
             let Some(place) = self.places.get(&id) else { continue };

@@ -138,7 +138,12 @@ impl View {
 
     /// Whether the whole queue is watched.
     pub fn watches_all(&self, prefix: &Prefix) -> bool {
-        self.watches.contains_key(&prefix.keys())
+        self.watches.contains_key(prefix.keys())
+    }
+
+    /// Whether the whole queue is watched, and nothing else.
+    pub fn watches_only_all(&self, prefix: &Prefix) -> bool {
+        self.watches.len() == 1 && self.watches_all(prefix)
     }
 
     /// Whether the watches have told of every change that a read found so far.
@@ -350,7 +355,8 @@ impl View {
         self.watches.values().all(|watch| watch.since.is_some())
     }
 
-    fn read_if_due(&mut self, out: &mut Vec<Effect>) {
+    /// Reads if the order has a gap that a read can close now.
+    pub fn read_if_due(&mut self, out: &mut Vec<Effect>) {
         if self.is_on() && !self.is_complete && self.all_stand() && !self.has_failed {
             self.recheck(out);
         }

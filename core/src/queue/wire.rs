@@ -19,18 +19,18 @@ const WIDE_GLANCE: usize = 128;
 /// The keys of one name: `<name>/` and all that starts with it.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Prefix {
-    prefix: Key,
+    all: Keys,
 }
 
 impl Prefix {
     /// The queue of `name`, which stands below `namespace`. Both are taken verbatim.
     pub fn new(namespace: &str, name: &str) -> Self {
-        Self { prefix: Key::from(format!("{namespace}{name}/")) }
+        Self { all: Keys::prefix(Key::from(format!("{namespace}{name}/"))) }
     }
 
     /// The key of our contender number `number` under `lease`: it says what it claims, so that every reader of keys knows.
     pub fn contender(&self, lease: LeaseId, number: u64, claim: Claim) -> Key {
-        let mut key = self.prefix.as_bytes().to_vec();
+        let mut key = self.all.key.as_bytes().to_vec();
         let choice = match claim {
             Claim::Exclusive => format!("{lease}-{number}"),
             Claim::Shared => format!("{lease}-{number}r"),
@@ -41,8 +41,8 @@ impl Prefix {
     }
 
     /// All keys below the name, nested names included.
-    pub fn keys(&self) -> Keys {
-        Keys::prefix(self.prefix.clone())
+    pub fn keys(&self) -> &Keys {
+        &self.all
     }
 
     /// Whether `key` is a contender of this very name: below it, and not below a name nested in it.
@@ -51,14 +51,14 @@ impl Prefix {
     }
 
     fn rest<'a>(&self, key: &'a Key) -> Option<&'a [u8]> {
-        key.as_bytes().strip_prefix(self.prefix.as_bytes())
+        key.as_bytes().strip_prefix(self.all.key.as_bytes())
     }
 
     /// The whole subtree of the nested name that `key` belongs to: `<name>/<first part>/` and all that starts with it.
     fn nested(&self, key: &Key) -> Option<Keys> {
         let rest = self.rest(key)?;
         let slash = rest.iter().position(|byte| *byte == b'/')?;
-        Some(Keys::prefix(Key::from(&key.as_bytes()[..=self.prefix.as_bytes().len() + slash])))
+        Some(Keys::prefix(Key::from(&key.as_bytes()[..=self.all.key.as_bytes().len() + slash])))
     }
 }
 
@@ -86,13 +86,19 @@ pub fn choice(key: &Key) -> Option<Choice> {
         (_, Some((permits, limit))) => Claim::Permits { permits: exactly(permits)?, limit: exactly(limit)? },
         _ => return None,
     };
-    let is_ours = id.to_string() == lease && claim.is_valid();
+    let is_ours =
+        is_as_written(lease, |byte| byte.is_ascii_digit() || (b'a'..=b'f').contains(&byte)) && claim.is_valid();
     is_ours.then_some(Choice { lease: id, number: exactly(number)?, claim })
 }
 
-/// A number, only as we write it: no sign, no zeros ahead.
-fn exactly<T: std::str::FromStr + ToString>(text: &str) -> Option<T> {
-    text.parse().ok().filter(|number: &T| number.to_string() == text)
+/// A number, only as we write it.
+fn exactly<T: std::str::FromStr>(text: &str) -> Option<T> {
+    text.parse().ok().filter(|_| is_as_written(text, |byte| byte.is_ascii_digit()))
+}
+
+/// Whether a number is written as we do it: no sign, no zeros ahead. Every key that comes or goes is asked.
+fn is_as_written(number: &str, is_digit: impl Fn(u8) -> bool) -> bool {
+    (number.len() == 1 || !number.starts_with('0')) && number.bytes().all(is_digit)
 }
 
 /// What `key` claims of the name that it stands below. Whatever we do not know is exclusive.
@@ -116,7 +122,7 @@ fn read(keys: Keys, limit: i64) -> Op {
 /// Reads the first keys of a queue that somebody joins with that claim.
 fn glance(prefix: &Prefix, claim: Claim) -> Op {
     let most = if claim == Claim::Exclusive { GLANCE } else { WIDE_GLANCE };
-    read(prefix.keys(), i64::try_from(most).unwrap_or(i64::MAX))
+    read(prefix.keys().clone(), i64::try_from(most).unwrap_or(i64::MAX))
 }
 
 fn absent(keys: Keys) -> CreateRevisionIs {
@@ -146,7 +152,7 @@ pub fn enqueue_unseen(key: &Key, value: &Arc<[u8]>, lease: LeaseId) -> Txn {
 /// Joins the queue under `key`, and looks who stands right ahead: in a crowd, nobody needs to know more until that one is gone. Safe
 /// to repeat with the same key.
 pub fn enqueue_in_crowd(prefix: &Prefix, key: &Key, value: &Arc<[u8]>, lease: LeaseId) -> Txn {
-    let nearest = || Op::Range(Range { keys: prefix.keys(), limit: 2, keys_only: false, pick: Pick::Newest });
+    let nearest = || Op::Range(Range { keys: prefix.keys().clone(), limit: 2, keys_only: false, pick: Pick::Newest });
     Txn {
         conditions: vec![absent(Keys::one(key.clone()))],
         then: vec![put(key, value, lease), nearest()],
@@ -159,7 +165,7 @@ pub fn enqueue_in_crowd(prefix: &Prefix, key: &Key, value: &Arc<[u8]>, lease: Le
 /// `nested` are keys of nested names that an earlier try met: the conditions step around their subtrees, because a condition
 /// on a range holds only where nothing at all exists.
 pub fn try_enqueue(prefix: &Prefix, key: &Key, value: &Arc<[u8]>, lease: LeaseId, nested: &[Key]) -> Txn {
-    let all = prefix.keys();
+    let all = prefix.keys().clone();
     let end = all.end.clone();
     let mut conditions = Vec::with_capacity(nested.len() + 1);
     let mut from = all.key.clone();
@@ -182,12 +188,12 @@ pub fn try_enqueue(prefix: &Prefix, key: &Key, value: &Arc<[u8]>, lease: LeaseId
 /// the leases out where only keys are asked for, and a contender without a lease must be known.
 pub fn snapshot(prefix: &Prefix, until: Option<i64>) -> Request {
     let pick = until.map_or(Pick::All, Pick::CreatedUntil);
-    Request::Range(Range { keys: prefix.keys(), limit: 0, keys_only: false, pick })
+    Request::Range(Range { keys: prefix.keys().clone(), limit: 0, keys_only: false, pick })
 }
 
 /// Reads which contenders there are, in which order, and when each was written last; no values, which can be large in an election.
 pub fn roll(prefix: &Prefix) -> Request {
-    Request::Range(Range { keys: prefix.keys(), limit: 0, keys_only: true, pick: Pick::All })
+    Request::Range(Range { keys: prefix.keys().clone(), limit: 0, keys_only: true, pick: Pick::All })
 }
 
 /// The contender among `kvs` that stands first.
@@ -233,7 +239,7 @@ pub fn ask(key: &Key, token: i64) -> Request {
 
 /// Looks at a queue for nothing but etcd's revision.
 pub fn look(prefix: &Prefix) -> Request {
-    Request::Range(Range { keys: prefix.keys(), limit: 1, keys_only: true, pick: Pick::All })
+    Request::Range(Range { keys: prefix.keys().clone(), limit: 1, keys_only: true, pick: Pick::All })
 }
 
 /// Deletes `key` if it is still the one that was created at `revision`.

@@ -218,7 +218,8 @@ impl Hub {
     /// Whether the request that enqueues this caller, or the one whose place it waits for, waits its turn to be sent.
     pub(super) fn is_unsent(&self, ticket: Ticket) -> bool {
         let is_unsent = |caller: &Caller| caller.unsent.is_some();
-        self.callers.get(&ticket).is_some_and(is_unsent) || self.keeper_of(ticket).is_some_and(is_unsent)
+        self.callers.get(&ticket).map(Box::as_ref).is_some_and(is_unsent)
+            || self.keeper_of(ticket).is_some_and(is_unsent)
     }
 
     /// What went wrong while the place was queued that this caller waits for.
@@ -229,7 +230,7 @@ impl Hub {
     /// Whose place an heir waits for.
     fn keeper_of(&self, heir: Ticket) -> Option<&Caller> {
         let heir = self.callers.get(&heir).filter(|caller| caller.heir.is_some())?;
-        self.callers.get(&self.tenures.all.get(&heir.tenure())?.keeper)
+        self.callers.get(&self.tenures.all.get(&heir.tenure())?.keeper).map(Box::as_ref)
     }
 
     /// A caller holds: how many have held by its place before. One that shares places keeps a tenure from now on.
@@ -409,7 +410,7 @@ impl Hub {
     pub(in crate::hub) fn let_in(&mut self, now: Moment, visitors: Vec<Ticket>, out: &mut Vec<Action>) {
         for visitor in visitors {
             // Where the lease is not there yet, they are let in when it is.
-            let session = self.callers.get(&visitor).map(Caller::session);
+            let session = self.callers.get(&visitor).map(|caller| caller.session());
             if let Some(lease) = session.and_then(|session| self.sessions.live_lease(session)) {
                 self.enter(now, visitor, lease, out);
             }
@@ -419,7 +420,7 @@ impl Hub {
     /// The place of this tenure is given up, which nobody holds and nobody waits for.
     fn vacate(&mut self, now: Moment, name: &Name, out: &mut Vec<Action>) {
         let Some(Tenure { keeper, .. }) = self.tenures.all.remove(name) else { return };
-        let Some(place) = self.callers.get(&keeper).and_then(Caller::shared_place) else { return };
+        let Some(place) = self.callers.get(&keeper).and_then(|caller| caller.shared_place()) else { return };
         self.forget(keeper);
         self.with_queue(now, place.0, Input::Leave(place.1), out);
         self.unseat(now, keeper, name.1, out);

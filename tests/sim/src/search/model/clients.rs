@@ -47,8 +47,8 @@ impl State {
 
     /// Whether this client knows who stands in the queue: it watches all of it, and nothing is on its way to it.
     fn knows_all(&self, client: u8) -> bool {
-        let all = Prefix::new("", NAME).keys();
-        self.etcd.watches.iter().any(|((of, _), keys)| *of == client && *keys == all)
+        let prefix = Prefix::new("", NAME);
+        self.etcd.watches.iter().any(|((of, _), keys)| *of == client && keys == prefix.keys())
             && self.wires.watch_up[client as usize].is_empty()
             && self.wires.watch_down[client as usize].is_empty()
             && self.wires.calls.keys().all(|(of, _)| *of != client)
