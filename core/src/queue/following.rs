@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use super::{
     Effect, Host, Queue, view,
     view::News,
-    watching::{self, CROWD_UNTIL, MOST_SINGLE},
+    watching::{self, CROWD_UNTIL, MOST_AHEAD, MOST_SINGLE},
     wire,
     wire::Checked,
 };
@@ -55,7 +55,7 @@ impl Queue {
         };
         let (mut news, mut wants) = (Vec::new(), Vec::new());
         let shown = self.view.on_snapshot(&self.prefix, revision, range, &mut news, &mut wants);
-        self.watching.checked(now, self.watchers());
+        self.watching.checked(now, self.watchers(), self.ahead());
         if self.view.is_deaf() {
             tracing::debug!(name = %self.name, "the watch missed changes that a read found: opening another one");
             self.view.drop_watches(&mut wants);
@@ -172,7 +172,7 @@ impl Queue {
         let Some(place) = self.places.get(&id).filter(|place| place.stands()) else { return };
         let own = (place.key.clone(), place.revision);
         match result.ok().and_then(|reply| wire::checked(&reply, &own)) {
-            Some(Checked::AsBefore) => self.watching.checked(now, self.watchers()),
+            Some(Checked::AsBefore) => self.watching.checked(now, self.watchers(), self.ahead()),
             Some(Checked::AheadGone) => {
                 let mut wants = Vec::new();
                 self.view.recheck(&mut wants);
@@ -204,6 +204,12 @@ impl Queue {
     }
 
     /// In a crowd: the holds of ours that have lasted, and those because of whom our first waiter waits, now and before. Nothing if
+    /// How many stand ahead of our first waiter, as far as anybody cares. There can have become fewer.
+    fn ahead(&self) -> usize {
+        let first = self.waiting.first_key_value().and_then(|(_, id)| self.shown(*id));
+        first.map_or(0, |place| self.view.ahead_of(&place.position(), MOST_AHEAD))
+    }
+
     /// these are too many to be watched one by one.
     ///
     /// Processes that cycle a name keep their order and their keys, so the watch often stands already when its key is in the way

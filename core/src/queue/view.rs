@@ -182,6 +182,13 @@ impl View {
         self.left.remove(position);
     }
 
+    /// How many contenders stand ahead of `position`, as far as there are no more than `most`. Where the order begins in the middle,
+    /// those that the reply told of are counted.
+    pub fn ahead_of(&self, position: &Position, most: usize) -> usize {
+        let unseen = if self.is_partial { self.behind } else { 0 };
+        (self.order.range(..position).take(most).count() + unseen).min(most)
+    }
+
     /// The create revision of `key`, if it is in the order.
     pub fn place_of(&self, key: &Key) -> Option<i64> {
         self.places.get(key).copied()

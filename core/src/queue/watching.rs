@@ -17,6 +17,11 @@ pub const MOST_SINGLE: usize = 16;
 const SETTLED: Duration = Duration::from_secs(1);
 /// How long the watch on a queue outlives the last waiter: the next one often comes soon.
 const LINGER: Duration = Duration::from_secs(5);
+/// So much rarer is the order confirmed for each contender that stands ahead: as many have their turn first. Hundreds of processes that
+/// wait for one name ask etcd for little else.
+const FOR_EACH_AHEAD: Duration = Duration::from_millis(50);
+/// … as far as there are no more of them than this.
+pub const MOST_AHEAD: usize = 300;
 /// Pause before a watch that the server ended is opened again.
 const REOPEN: Backoff = Backoff::steady(Duration::from_millis(150));
 /// Pause before a read that failed is sent again, and before a hold in doubt is looked for.
@@ -46,7 +51,7 @@ pub struct Watching {
     linger_until: Option<Moment>,
     /// No watch is opened before that.
     paused_until: Option<Moment>,
-    /// How often to read while somebody waits.
+    /// How often to read while somebody waits, and nobody stands ahead.
     recheck: Duration,
     recheck_at: Option<Moment>,
     /// Reads that failed one after the other.
@@ -141,10 +146,11 @@ impl Watching {
         (self.paused_until, self.recheck_at, self.failures) = (None, None, 0);
     }
 
-    /// A read was answered.
-    pub fn checked(&mut self, now: Moment, waiting: usize) {
+    /// A read was answered, and the order confirmed. So many stand `ahead` of our first waiter, [`MOST_AHEAD`] at most.
+    pub fn checked(&mut self, now: Moment, waiting: usize, ahead: usize) {
         self.failures = 0;
-        self.recheck_at = (waiting > 0).then_some(now + self.recheck);
+        let rarer = FOR_EACH_AHEAD * u32::try_from(ahead.min(MOST_AHEAD)).unwrap_or(u32::MAX);
+        self.recheck_at = (waiting > 0).then_some(now + self.recheck + rarer);
     }
 
     /// A read failed, or is needed for another reason.
