@@ -339,13 +339,9 @@ impl Client {
         let store: Arc<dyn Store> = match &self.inner.target {
             Target::Memory(name) => MemoryStore::open(name),
             Target::Etcd(config) => {
-                let mut config = (**config).clone();
-                if !self.inner.options.in_order {
-                    // A thousand clients that were given the same list must not all begin with the same member.
-                    let count = config.endpoints.len().max(1);
-                    config.endpoints.rotate_left((seed % count as u64) as usize);
-                }
-                Arc::new(EtcdStore::new(config)?)
+                // A thousand programs that were given the same list must not all begin with the same member.
+                let shuffle = (!self.inner.options.in_order).then_some(seed);
+                Arc::new(EtcdStore::shared(config, shuffle)?)
             }
             Target::Given(store) => store.clone(),
         };

@@ -18,6 +18,7 @@ mod convert;
 mod endpoints;
 mod errors;
 mod member;
+mod shared;
 mod streams;
 mod unary;
 mod version;
@@ -53,6 +54,16 @@ impl EtcdStore {
     /// [`Code::InvalidArgument`](crate::Code::InvalidArgument) with a message that says what is wrong.
     pub fn new(config: EtcdConfig) -> Result<Self> {
         Ok(Self { cluster: Arc::new(Cluster::new(config)?) })
+    }
+
+    /// The store that others of this process use who were told the same, so that all of them share connections, the token, and what
+    /// is known of the endpoints; a new one if nobody uses one. With `shuffle`, a random number, it begins with any of the endpoints,
+    /// otherwise with the first. Only for whoever runs on the thread of [`crate::runtime`], to which connections belong.
+    ///
+    /// # Errors
+    /// As [`EtcdStore::new`].
+    pub(crate) fn shared(config: &EtcdConfig, shuffle: Option<u64>) -> Result<Self> {
+        Ok(Self { cluster: shared::cluster(config, shuffle)? })
     }
 }
 

@@ -21,7 +21,7 @@ const PING_INTERVAL: Duration = Duration::from_secs(10);
 const PING_TIMEOUT: Duration = Duration::from_secs(3);
 
 /// How to reach an etcd cluster, and as whom.
-#[derive(Clone)]
+#[derive(Clone, PartialEq, Eq)]
 pub struct EtcdConfig {
     /// The client URLs of the members, at most 64: `http://host:port`, `https://host:port`, or `host:port`, which means `https` if
     /// [`EtcdConfig::tls`] is given and `http` otherwise. The first one is tried first.
@@ -37,7 +37,7 @@ pub struct EtcdConfig {
 }
 
 /// Certificates and keys for TLS, in PEM.
-#[derive(Clone, Default)]
+#[derive(Clone, Default, PartialEq, Eq)]
 pub struct TlsConfig {
     /// The certificates of the CAs that may have signed the server's certificate; `None` means those that this machine trusts.
     pub ca: Option<Vec<u8>>,
