@@ -13,6 +13,7 @@ use crate::{
     hub::{Acquire, Want},
     options::whole_seconds,
     terms::{Mode, Sharing, Ticket},
+    text,
 };
 
 /// How something is to be acquired and held.
@@ -96,7 +97,7 @@ pub(crate) async fn request<B>(
 where
     B: FnOnce(Box<dyn FnOnce(Result<Guard>) + Send>) -> Acquiring + Send + 'static,
 {
-    let span = tracing::info_span!("acquire", lock = %name);
+    let span = tracing::info_span!("acquire", lock = %text::excerpt(&name));
     let acquire = async move {
         if let Some(guard) = take() {
             return Ok(guard);

@@ -11,6 +11,7 @@ use crate::{
     lock::Lock,
     options::invalid,
     terms::{LocalFirst, Sharing},
+    text,
 };
 
 /// The most names that one acquire can take.
@@ -163,19 +164,19 @@ impl All {
         for lock in &self.locks {
             if !names.insert(&lock.name) {
                 return Err(invalid(format!(
-                    "the name {:?} is there twice; an acquire takes each name once",
-                    lock.name
+                    "the name {} is there twice; an acquire takes each name once",
+                    text::quoted(&lock.name)
                 )));
             }
             if !lock.client.is(&self.client) {
                 return Err(invalid(format!(
-                    "the lock {:?} is of another client; one lease keeps all names",
-                    lock.name
+                    "the lock {} is of another client; one lease keeps all names",
+                    text::quoted(&lock.name)
                 )));
             }
             if !lock.how.is_default() {
                 let message = "has a TTL or policy of its own; say it of all names together: client.all(…).ttl(…)";
-                return Err(invalid(format!("the lock {:?} {message}", lock.name)));
+                return Err(invalid(format!("the lock {} {message}", text::quoted(&lock.name))));
             }
         }
         let wants: Result<Vec<Want>> = self.locks.iter().map(Lock::want).collect();

@@ -11,6 +11,7 @@ use crate::{
     options::validate_name,
     queue::wire::{self, Proclamation},
     store::{OpReply, Reply, ReplyBody},
+    text,
 };
 
 /// The longest proclamation, in bytes. etcd takes requests of 1.5 MiB unless told otherwise, and keys need room, too.
@@ -161,7 +162,7 @@ impl Election {
     pub async fn leader(&self) -> Result<Option<Leader>> {
         validate_name(&self.name)?;
         let prefix = self.lock.prefix();
-        let what = format!("could not ask who leads the election {:?}", self.name);
+        let what = format!("could not ask who leads the election {}", text::quoted(&self.name));
         let odd = || Error::new(Code::Internal, "etcd's reply to a read has an unknown shape");
         loop {
             let reply = self.client.call(wire::roll(&prefix), &what).await?;
@@ -215,7 +216,10 @@ impl Guard {
     pub async fn proclaim(&self, value: impl AsRef<[u8]>) -> Result<()> {
         let value = value.as_ref();
         if !self.is_elected() {
-            let message = format!("{:?} was acquired as a lock, which proclaims nothing; campaign for it", self.name());
+            let message = format!(
+                "{} was acquired as a lock, which proclaims nothing; campaign for it",
+                text::quoted(self.name())
+            );
             return Err(Error::new(Code::InvalidArgument, message));
         }
         validate_proclamation(value)?;

@@ -60,7 +60,7 @@ impl Guard {
 
     /// With a span in the trace of whoever calls, which ends with the guard.
     pub(crate) fn with_span(mut self) -> Self {
-        self._span = tracing::info_span!("hold", lock = %self.name, token = self.hold.token);
+        self._span = tracing::info_span!("hold", lock = %text::excerpt(&self.name), token = self.hold.token);
         self
     }
 
@@ -295,7 +295,7 @@ impl Guard {
         self.check_held()?;
         let Hold { keys, token, lease, .. } = &self.hold;
         let Some(key) = keys.first() else { return Err(self.expired()) };
-        let what = format!("could not proclaim as the leader of {:?}", self.name);
+        let what = format!("could not proclaim as the leader of {}", text::quoted(&self.name));
         match self.client.call_once(wire::proclaim(key, *token, &value, *lease), &what).await?.body {
             ReplyBody::Txn(txn) if txn.succeeded => Ok(()),
             ReplyBody::Txn(_) => Err(self.loss().unwrap_or_else(|| Error::lost(&self.name, LostReason::KeyDeleted))),
@@ -309,8 +309,8 @@ impl Guard {
 
     fn check_process(&self) -> Result<()> {
         if self.is_forked() {
-            let message =
-                format!("the guard of {:?} belongs to the parent process; acquire the lock in this one", self.name);
+            let name = text::quoted(&self.name);
+            let message = format!("the guard of {name} belongs to the parent process; acquire the lock in this one");
             return Err(Error::new(Code::Forked, message));
         }
         Ok(())
@@ -334,7 +334,8 @@ impl Guard {
     }
 
     fn released(&self) -> Error {
-        let message = format!("the lock {:?} was released before; acquire it again for another hold", self.name);
+        let message =
+            format!("the lock {} was released before; acquire it again for another hold", text::quoted(&self.name));
         Error::new(Code::NotHeld, message)
     }
 
@@ -434,7 +435,7 @@ impl GuardedTxn<'_> {
             then.push(Op::Range(Range { keys: any, limit: 1, keys_only: true, pick: Pick::All }));
         }
         let request = Request::Txn(Txn { conditions: keys.iter().map(stands).collect(), then, otherwise: Vec::new() });
-        let what = format!("could not write under the lock {:?}", guard.name);
+        let what = format!("could not write under the lock {}", text::quoted(&guard.name));
         let write = guard.state.begin_write().ok_or_else(|| guard.released())?;
         let reply = guard.client.write_once(request, write, &what).await?;
         let ReplyBody::Txn(txn) = reply.body else {

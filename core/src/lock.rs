@@ -17,6 +17,7 @@ use crate::{
     },
     store::{Reply, ReplyBody, Request},
     terms::LocalFirst,
+    text,
 };
 
 /// A name that can be locked, and how it is to be locked: as a mutex, as the reader or writer of a read-write lock, or as a
@@ -256,7 +257,7 @@ impl Lock {
     pub async fn queue(&self) -> Result<Vec<Contender>> {
         validate_name(&self.name)?;
         let prefix = self.prefix();
-        let what = format!("could not read the queue of the lock {:?}", self.name);
+        let what = format!("could not read the queue of the lock {}", text::quoted(&self.name));
         match self.client.call(wire::snapshot(&prefix, None), &what).await? {
             Reply { body: ReplyBody::Range(range), .. } => Ok(contender::in_order(&prefix, range.kvs)),
             _ => Err(Error::new(Code::Internal, "etcd's reply to a read has an unknown shape")),
@@ -275,12 +276,12 @@ impl Lock {
     /// Dropping the future does not take the removal back.
     pub async fn force_release(&self, token: i64) -> Result<()> {
         let gone = || {
-            let message = format!("nobody in the queue of the lock {:?} has the token {token}", self.name);
+            let message = format!("nobody in the queue of the lock {} has the token {token}", text::quoted(&self.name));
             Error::new(Code::NotHeld, message)
         };
         let contenders = self.queue().await?;
         let found = contenders.into_iter().find(|contender| contender.token == token).ok_or_else(gone)?;
-        let what = format!("could not release the lock {:?} by force", self.name);
+        let what = format!("could not release the lock {} by force", text::quoted(&self.name));
         let request = Request::Txn(wire::delete(&[(found.raw_key, token)]));
         // Safe to repeat: only the key of this token is ever deleted. If it is gone, somebody was faster, perhaps we.
         self.client.call(request, &what).await.map(drop)
@@ -292,6 +293,7 @@ impl Lock {
 
     /// What is claimed of the name.
     fn claim(&self) -> Result<Claim> {
+        let name = || text::quoted(&self.name);
         let claim = match self.kind {
             Kind { is_shared: false, permits: None, limit: None } => return Ok(Claim::Exclusive),
             Kind { is_shared: true, permits: None, limit: None } => return Ok(Claim::Shared),
@@ -299,22 +301,20 @@ impl Lock {
                 Claim::Permits { permits: permits.unwrap_or(1), limit }
             }
             Kind { is_shared: true, .. } => {
-                return Err(invalid(format!("{:?} is a semaphore or has permits: it cannot be shared", self.name)));
+                return Err(invalid(format!("{} is a semaphore or has permits: it cannot be shared", name())));
             }
             Kind { permits: Some(_), .. } => {
-                return Err(invalid(format!("{:?} is no semaphore: only client.semaphore(…) has permits", self.name)));
+                return Err(invalid(format!("{} is no semaphore: only client.semaphore(…) has permits", name())));
             }
         };
         match claim {
             claim if claim.is_valid() => Ok(claim),
             Claim::Permits { limit, .. } if !(1..=Claim::MAX_LIMIT).contains(&limit) => Err(invalid(format!(
-                "the semaphore {:?} cannot have {limit} permits; it has 1 to {}",
-                self.name,
+                "the semaphore {} cannot have {limit} permits; it has 1 to {}",
+                name(),
                 Claim::MAX_LIMIT
             ))),
-            claim => {
-                Err(invalid(format!("nobody can take {claim} of the semaphore {:?}; take 1 to its limit", self.name)))
-            }
+            claim => Err(invalid(format!("nobody can take {claim} of the semaphore {}; take 1 to its limit", name()))),
         }
     }
 

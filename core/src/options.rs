@@ -200,7 +200,8 @@ impl ClientOptions {
         let duration = || {
             humantime::parse_duration(value).map_err(|error| {
                 invalid(format!(
-                    "the option {name} of the URL must be a duration such as 10s or 500ms, not {value:?}: {error}"
+                    "the option {name} of the URL must be a duration such as 10s or 500ms, not {}: {error}",
+                    text::quoted(value)
                 ))
             })
         };
@@ -225,8 +226,9 @@ impl ClientOptions {
             }
             _ => {
                 return Err(invalid(format!(
-                    "the URL has an unknown option {name:?}; known are ttl, namespace, identity, plaintext_password, ca_file, \
-                     cert_file, key_file, connect_timeout and request_timeout"
+                    "the URL has an unknown option {}; known are ttl, namespace, identity, plaintext_password, ca_file, \
+                     cert_file, key_file, connect_timeout and request_timeout",
+                    text::quoted(name)
                 )));
             }
         }

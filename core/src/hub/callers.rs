@@ -27,6 +27,7 @@ use crate::{
     queue::{Input, place::Entrant, wire},
     store::{ErrorKind, Key, LeaseId, StoreError},
     terms::{Mode, PlaceId, QueueId, SessionId, Sharing, Ticket},
+    text,
 };
 
 /// Pauses before a place that failed to join is sent again.
@@ -356,7 +357,8 @@ impl Hub {
     pub(super) fn on_refused(&mut self, now: Moment, place: PlaceId, out: &mut Vec<Action>) {
         let Some(ticket) = self.owners.get(&place).copied() else { return };
         let Some(caller) = self.callers.get(&ticket).filter(|caller| caller.is_waiting()) else { return };
-        let message = format!("the lock {:?} is taken; look who holds it with queue()", caller.name_of(place));
+        let message =
+            format!("the lock {} is taken; look who holds it with queue()", text::quoted(caller.name_of(place)));
         self.leave(now, ticket, Owed::Failure(Error::new(Code::NotAcquired, message)), out);
     }
 
@@ -369,6 +371,7 @@ impl Hub {
         let message = format!(
             "this acquire of the lock {} claims {claim}, but the key {other} ahead of it claims {}; all who use a name must \
              agree on what it is, and a semaphore's on its limit",
+            text::quoted(name),
             wire::claim_of(other)
         );
         self.leave(now, ticket, Owed::Failure(Error::new(Code::LimitMismatch, message)), out);
@@ -387,7 +390,7 @@ impl Hub {
         let caller = self.callers.get_mut(&ticket).filter(|caller| caller.stage == Stage::Queueing)?;
         caller.failures = caller.failures.saturating_add(1);
         let pause = BACKOFF.pause(caller.failures, self.config.seed ^ mix(ticket.0));
-        let seen = Error::from_store(error, &format!("could not queue for the lock {:?}", caller.name()));
+        let seen = Error::from_store(error, &format!("could not queue for the lock {}", text::quoted(caller.name())));
         if error.kind == ErrorKind::LeaseNotFound {
             // The session learns that it is lost, and with it this caller gets a new place or fails. No failure to report later.
             let session = caller.session;

@@ -10,6 +10,7 @@ use crate::{
     queue::wire::{self, Prefix},
     store::{WatchId, WatchReply},
     terms::Ticket,
+    text,
 };
 
 /// How often a read looks for what the watch of an observer has not told: somewhere in this range, different for each. A queue in
@@ -101,7 +102,8 @@ impl Hub {
                 }
                 Effect::Saw(sight) => out.push(Action::Observed(ticket, sight)),
                 Effect::Failed(error) => {
-                    let error = Error::from_store(&error, &format!("could not observe the election {name:?}"));
+                    let error =
+                        Error::from_store(&error, &format!("could not observe the election {}", text::quoted(&name)));
                     out.push(Action::ObserverFailed(ticket, error));
                 }
             }

@@ -13,6 +13,7 @@ use crate::{
     clock::Moment,
     store::{Key, Keys, Reply, ReplyBody, StoreError, WatchReply},
     terms::PlaceId,
+    text,
 };
 
 /// In a crowd, so many keys that stood in our way stay watched. A process that cycles a name uses two in turn.
@@ -57,7 +58,7 @@ impl Queue {
         let shown = self.view.on_snapshot(&self.prefix, revision, range, &mut news, &mut wants);
         self.watching.checked(now, self.watchers(), self.ahead());
         if self.view.is_deaf() {
-            tracing::debug!(name = %self.name, "the watch missed changes that a read found: opening another one");
+            tracing::debug!(name = %text::excerpt(&self.name), "the watch missed changes that a read found: opening another one");
             self.view.drop_watches(&mut wants);
         }
         pass_on(wants, out);
@@ -203,13 +204,13 @@ impl Queue {
         Some((id, (place.key.clone(), place.revision), ahead))
     }
 
-    /// In a crowd: the holds of ours that have lasted, and those because of whom our first waiter waits, now and before. Nothing if
     /// How many stand ahead of our first waiter, as far as anybody cares. There can have become fewer.
     fn ahead(&self) -> usize {
         let first = self.waiting.first_key_value().and_then(|(_, id)| self.shown(*id));
         first.map_or(0, |place| self.view.ahead_of(&place.position(), MOST_AHEAD))
     }
 
+    /// In a crowd: the holds of ours that have lasted, and those because of whom our first waiter waits, now and before. Nothing if
     /// these are too many to be watched one by one.
     ///
     /// Processes that cycle a name keep their order and their keys, so the watch often stands already when its key is in the way

@@ -1,6 +1,7 @@
 //! Wrong input and a server that does not want us: each a typed error that says what to do, in time, with nothing left behind.
 
 mod at_the_door;
+mod messages;
 mod refused;
 mod unreachable;
 

@@ -9,6 +9,7 @@ use crate::{
     queue::{Blocker, Input, place::Departure},
     store::{ErrorKind, StoreError},
     terms::{PlaceId, Ticket},
+    text,
 };
 
 /// How long a caller that gave up waits for its key to be deleted before it is answered all the same.
@@ -209,19 +210,19 @@ impl Hub {
     fn not_in_time(&self, ticket: Ticket) -> Error {
         let Some(caller) = self.callers.get(&ticket) else { return not_held() };
         let missing = caller.places.iter().find(|needed| needed.admitted.is_none());
-        let name = missing.map_or(caller.name(), |needed| caller.name_of(needed.place));
+        let name = text::quoted(missing.map_or(caller.name(), |needed| caller.name_of(needed.place)));
         let message = match &caller.last_error {
             _ if caller.heir.is_some() && caller.has_queued => {
                 format!(
-                    "the lock {name:?} was not free within the wait limit: others of this client are ahead; wait longer, or see queue()"
+                    "the lock {name} was not free within the wait limit: others of this client are ahead; wait longer, or see queue()"
                 )
             }
             _ if caller.has_queued => {
-                format!("the lock {name:?} was not free within the wait limit: {}", self.blocker(caller))
+                format!("the lock {name} was not free within the wait limit: {}", self.blocker(caller))
             }
             // Whoever skips what another has locked must not skip it because etcd is out of reach.
             Some(error) => return error.clone(),
-            None => format!("the wait limit passed before etcd had said whether the lock {name:?} is free"),
+            None => format!("the wait limit passed before etcd had said whether the lock {name} is free"),
         };
         Error::new(Code::NotAcquired, message)
     }
@@ -244,8 +245,9 @@ impl Hub {
 
 /// What a caller is told whose enqueue etcd has not answered.
 fn unanswered(name: &str) -> Error {
+    let name = text::quoted(name);
     let message =
-        format!("etcd did not answer in time while queueing for the lock {name:?}; is it reachable and healthy?");
+        format!("etcd did not answer in time while queueing for the lock {name}; is it reachable and healthy?");
     Error::new(Code::DeadlineExceeded, message)
 }
 
@@ -253,8 +255,9 @@ fn unconfirmed(name: &str) -> Error {
     Error::new(
         Code::DeadlineExceeded,
         format!(
-            "etcd did not confirm the release of the lock {name:?} in time; it is released here, and its key is deleted in the \
-             background or, at the latest, when the lease ends"
+            "etcd did not confirm the release of the lock {} in time; it is released here, and its key is deleted in the \
+             background or, at the latest, when the lease ends",
+            text::quoted(name)
         ),
     )
 }

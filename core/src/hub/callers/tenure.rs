@@ -29,6 +29,7 @@ use crate::{
     hub::{Action, Hold, Hub, Loan, Returned, queues::HOLD_WATCHES},
     queue::{Input, company::Company},
     terms::{Mode, PlaceId, QueueId, SessionId, Ticket},
+    text,
 };
 
 /// What tells tenures apart.
@@ -164,8 +165,10 @@ impl Hub {
                 // What nobody knows to stand yet is no reason to say that the lock is taken.
                 _ if mode == Mode::Try && !self.has_stood(&name) => {}
                 _ if mode == Mode::Try => {
-                    let message =
-                        format!("the lock {:?} is taken, by this client; look who holds it with queue()", own.0);
+                    let message = format!(
+                        "the lock {} is taken, by this client; look who holds it with queue()",
+                        text::quoted(&own.0)
+                    );
                     self.leave(now, ticket, Owed::Failure(Error::new(Code::NotAcquired, message)), out);
                     return true;
                 }
