@@ -94,6 +94,11 @@ func run(endpoint string) error {
 			return err
 		}
 	}
+	for _, session := range sessions {
+		if err := session.Close(); err != nil {
+			return err
+		}
+	}
 	_, err = client.Revoke(context.Background(), lease.ID)
 	return err
 }
@@ -117,6 +122,8 @@ func mutex(session *concurrency.Session, name string) cycle {
 	mutex := concurrency.NewMutex(session, name)
 	return func(ctx context.Context) error {
 		if err := mutex.Lock(ctx); err != nil {
+			// Given up while its key was being put, it leaves that key to its session: nobody would have a turn any more.
+			_, _ = session.Client().Delete(context.Background(), fmt.Sprintf("%s/%x", name, session.Lease()))
 			return err
 		}
 		return mutex.Unlock(context.Background())

@@ -69,7 +69,7 @@ impl Done {
 /// A process. Ends when this is dropped.
 pub struct Load {
     side: Side,
-    _process: Child,
+    process: Child,
     tell: ChildStdin,
     hear: Lines<BufReader<ChildStdout>>,
 }
@@ -101,7 +101,7 @@ impl Load {
         let (Some(tell), Some(hear)) = (process.stdin.take(), process.stdout.take()) else {
             return Err("it has no pipes".into());
         };
-        Ok(Self { side, _process: process, tell, hear: BufReader::new(hear).lines() })
+        Ok(Self { side, process, tell, hear: BufReader::new(hear).lines() })
     }
 
     async fn is_ready(&mut self) -> Result<()> {
@@ -119,6 +119,17 @@ impl Load {
     /// What came of it.
     pub async fn hear(&mut self) -> Result<Done> {
         Ok(serde_json::from_str(&self.line().await?)?)
+    }
+
+    /// Waits until it has ended and left nothing behind: one that is killed leaves its lease, and perhaps a place in a queue.
+    pub async fn end(self) -> Result<()> {
+        let Self { side, mut process, tell, .. } = self;
+        drop(tell);
+        match tokio::time::timeout(PATIENCE, process.wait()).await {
+            Ok(Ok(status)) if status.success() => Ok(()),
+            Ok(status) => Err(format!("the process of {side:?} ended with {status:?}").into()),
+            Err(_) => Err(format!("the process of {side:?} does not end").into()),
+        }
     }
 
     async fn line(&mut self) -> Result<String> {

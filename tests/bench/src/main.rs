@@ -3,6 +3,7 @@
 mod contention;
 mod crowd;
 mod handoff;
+mod idle;
 mod languages;
 mod load;
 #[cfg(feature = "echo")]
@@ -33,6 +34,9 @@ struct Options {
     /// How many processes are a crowd.
     #[arg(long, value_delimiter = ',', default_values_t = [2, 8, 16, 32, 64, 100, 256])]
     processes: Vec<usize>,
+    /// How many processes wait idly.
+    #[arg(long, default_value_t = 50)]
+    idle: usize,
     /// Run one side of the pair alone for some seconds, for a profiler.
     #[arg(long, value_enum)]
     profile: Option<pair::Side>,
@@ -61,6 +65,8 @@ enum What {
     Versus,
     /// Processes that cycle one name, against Go's Mutex.
     Crowd,
+    /// Processes that wait for one name: what etcd does for them.
+    Idle,
     /// Uncontended acquire and release in every language that is built.
     Languages,
 }
@@ -106,6 +112,9 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
         }
         if wants(What::Crowd) {
             crowd::run(&endpoint, &options.processes, options.rounds.min(5)).await?;
+        }
+        if wants(What::Idle) {
+            idle::run(&cluster, &client, options.idle).await?;
         }
         if wants(What::Languages) {
             languages::run(&endpoint, options.rounds).await?;

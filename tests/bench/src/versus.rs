@@ -45,7 +45,8 @@ pub async fn run(endpoint: &str, rounds: usize) -> Result<(), Box<dyn Error>> {
             all(|done| done.cpu_us / f64::from(done.pairs), &by_hand).median(),
         );
     }
-    Ok(())
+    ours.end().await?;
+    raw.end().await
 }
 
 async fn one(load: &mut Load, job: &str) -> Result<Done, Box<dyn Error>> {
