@@ -3,6 +3,7 @@
 mod by_hand;
 mod election;
 mod etcdctl;
+mod mutex;
 mod route_one;
 mod service;
 

@@ -25,6 +25,7 @@ struct Panicking {
     inner: EtcdStore,
     in_a_call: AtomicBool,
     in_the_engine: AtomicBool,
+    in_a_renewal: AtomicBool,
 }
 
 impl Panicking {
@@ -37,7 +38,8 @@ impl Panicking {
             connect_timeout: Duration::from_secs(2),
         };
         let inner = EtcdStore::new(config).expect("good endpoints");
-        Arc::new(Self { inner, in_a_call: AtomicBool::new(false), in_the_engine: AtomicBool::new(false) })
+        let never = || AtomicBool::new(false);
+        Arc::new(Self { inner, in_a_call: never(), in_the_engine: never(), in_a_renewal: never() })
     }
 
     fn client(self: &Arc<Self>) -> Client {
@@ -53,6 +55,8 @@ impl Store for Panicking {
     }
 
     fn renewals(&self, hedge: u32) -> RenewalStream {
+        // The engine asks for it when the first renewal of a session is due.
+        assert!(!self.in_a_renewal.swap(false, Ordering::AcqRel), "planted in a renewal");
         self.inner.renewals(hedge)
     }
 
@@ -120,4 +124,61 @@ async fn the_next_operation_hears_once_why_the_engine_ended() {
     assert_eq!(error.code(), Code::Internal, "{error}");
     assert!(error.message().contains("planted in the engine"), "{error}");
     soon(client.lock("/lock/a").acquire()).await.unwrap().release().await.unwrap();
+}
+
+/// A place that is held, one that heirs wait for, one that was taken from a loan, and one that is lent and that nobody holds. Seen to
+/// fail with loans that outlive their engine.
+#[tokio::test]
+async fn an_engine_that_panics_ends_what_is_shared_and_what_is_lent() {
+    let cluster = etcd().await;
+    let store = Panicking::new(&cluster);
+    let client = store.client();
+    let linger = Duration::from_secs(600);
+    let lock = |name| client.lock(name).local_first().linger(linger);
+    for name in ["/lock/taken", "/lock/lent"] {
+        eventually("it lingers", async || {
+            let guard = soon(lock(name).acquire()).await.unwrap();
+            let is_from_memory = guard.sequence() > 0;
+            guard.release().await.unwrap();
+            is_from_memory
+        })
+        .await;
+    }
+    let taken = soon(lock("/lock/taken").acquire()).await.unwrap();
+    assert!(taken.sequence() > 1, "the engine was asked for it");
+    let kept = soon(lock("/lock/kept").acquire()).await.unwrap();
+    let heirs = [tokio::spawn(lock("/lock/kept").acquire()), tokio::spawn(lock("/lock/kept").acquire())];
+    // One key for all three.
+    soon(client.lock("/lock/after").acquire()).await.unwrap().release().await.unwrap();
+    let before = taken.token();
+
+    store.in_a_renewal.store(true, Ordering::Release);
+    let short = soon(client.lock("/lock/short").ttl(Duration::from_secs(2)).acquire()).await;
+    for guard in [&taken, &kept] {
+        assert_eq!(soon(guard.ended()).await, End::Lost(LostReason::ClientClosed));
+        assert!(!guard.is_held());
+    }
+    for heir in heirs {
+        let error = soon(heir).await.unwrap().unwrap_err();
+        assert!(error.message().contains("planted in a renewal"), "{error}");
+    }
+    eventually("its leases are revoked", || async { cluster.leases().await.unwrap().is_empty() }).await;
+    // Nobody takes what was lent from memory: the next one is told why, and then asks etcd.
+    let mut failures = 0;
+    let again = loop {
+        match soon(lock("/lock/lent").acquire()).await {
+            Ok(guard) => break guard,
+            Err(error) => {
+                assert_eq!(error.code(), Code::Internal, "{error}");
+                failures += 1;
+            }
+        }
+    };
+    assert!(failures <= 1, "told {failures} times");
+    assert!(again.is_held() && again.token() > before && again.sequence() == 0);
+    assert!(cluster.keys("/lock/lent/").await.unwrap().contains(&again.key()));
+    drop((taken, kept, short));
+    assert!(again.is_held(), "guards of the engine that ended are no business of this one");
+    again.release().await.unwrap();
+    client.close().await.unwrap();
 }

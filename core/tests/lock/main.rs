@@ -2,6 +2,7 @@
 
 mod basics;
 mod engine;
+mod ghost;
 mod guard;
 mod kinds;
 mod metrics;

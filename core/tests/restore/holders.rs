@@ -177,3 +177,48 @@ async fn a_restart_with_the_same_data_is_none() {
     }
     guard.release().await.unwrap();
 }
+
+/// The backup was made in the middle of a tenancy, and knows of none of its places: one that is held from a loan, one with heirs, and
+/// one that is lent and that nobody holds. Seen to fail with loans that outlive their session.
+#[tokio::test]
+async fn places_that_are_shared_or_lent_end_with_the_history() {
+    let cluster = etcd().await;
+    let ((holder, _), (next, _)) = (client(&cluster), client(&cluster));
+    warm_up(&next).await;
+    let backup = cluster.backup().await.unwrap();
+    let lock = |name| holder.lock(name).local_first().linger(crate::TTL);
+    for name in ["/lock/taken", "/lock/lent"] {
+        eventually("it lingers", async || {
+            let guard = soon(lock(name).acquire()).await.unwrap();
+            let is_from_memory = guard.sequence() > 0;
+            guard.release().await.unwrap();
+            is_from_memory
+        })
+        .await;
+    }
+    let taken = soon(lock("/lock/taken").acquire()).await.unwrap();
+    assert!(taken.sequence() > 1, "etcd was asked for it");
+    let kept = soon(lock("/lock/kept").acquire()).await.unwrap();
+    let heir = tokio::spawn(lock("/lock/kept").acquire());
+    for name in ["/lock/taken", "/lock/lent", "/lock/kept"] {
+        let stands = || async { cluster.keys(&format!("{name}/")).await.unwrap().len() == 1 };
+        eventually("there is one place of each", stands).await;
+    }
+
+    let back = set_back(&cluster, Past::Backup(&backup)).await;
+    for guard in [&taken, &kept] {
+        assert_eq!(expect_loss(guard, back).await, LostReason::StoreRestored);
+    }
+    // The heir is served anew, with a place that etcd knows.
+    let heir = soon(heir).await.unwrap().unwrap();
+    assert_eq!(heir.sequence(), 0);
+    assert!(cluster.keys("/lock/kept/").await.unwrap().contains(&heir.key()));
+    heir.release().await.unwrap();
+    // What was lent is not taken from memory, and is in nobody's way.
+    for name in ["/lock/lent", "/lock/taken"] {
+        soon(next.lock(name).acquire()).await.unwrap().release().await.unwrap();
+        let again = soon(lock(name).acquire()).await.unwrap();
+        assert!(cluster.keys(&format!("{name}/")).await.unwrap().contains(&again.key()));
+        again.release().await.unwrap();
+    }
+}

@@ -2,6 +2,7 @@
 
 mod crowd;
 mod handoff;
+mod linger;
 mod relay;
 mod renewals;
 mod uncontended;
@@ -24,8 +25,8 @@ async fn etcd(version: Version) -> Cluster {
 async fn warm_client(relay: &Relay) -> Client {
     let client = ClientOptions::new(relay.url()).build().expect("good options");
     client.lock("/warm").acquire().await.expect("free").release().await.expect("held");
-    eventually("it has asked for the server's version", || async {
     // Once for all clients of one process that go the same way.
+    eventually("it has asked for the server's version", || async {
         relay.all().count("Status", Direction::ToClient) > 0
     })
     .await;
