@@ -381,9 +381,14 @@ class SharesWhatIsBuilt(unittest.TestCase):
             "model": ["test", "--no-run", *model[model.index("--") + 1 :]],
             "demo": ["build", *(word for package in demo for word in ("-p", package))],
             "simulation": self.only(r"^ *cargo (build .*)$", "tests/sim/play").split(),
-            "generator": self.only(r"^\t@cargo (build --quiet --workspace .*)$", "Makefile").split(),
+            # Without the library whose functions it writes, and then with it.
+            **{
+                f"make gen {number}": command.split()
+                for number, command in enumerate(re.findall(r"^\t@cargo (build --quiet --workspace .*)$", self.text("Makefile"), re.MULTILINE))
+            },
             "c": re.findall(r'"([^"]+)"', "\"build\", " + self.only(r"call\(\*cargo, (.*--features.*), cwd", "ffi-c/tests/test_c.py")),
         }
+        self.assertIn("make gen 0", commands)
         usual = self.crates(self.only(r"^cargo (build .*)$", "scripts/build.sh").split())
         for name, command in commands.items():
             for crate, built in self.crates(command).items():
