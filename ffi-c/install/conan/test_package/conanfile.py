@@ -24,4 +24,5 @@ class Test(ConanFile):
 
     def test(self) -> None:
         if can_run(self):
-            self.run(f"{Path(self.cpp.build.bindir) / 'blocking'} memory://conan", env="conanrun")
+            program = Path(self.build_folder, self.cpp.build.bindir, "blocking")
+            self.run(f"{program} memory://conan", env="conanrun")
