@@ -13,7 +13,7 @@ export CARGO_TARGET_DIR := $(shell scripts/target)
 .NOTPARALLEL:
 unexport MAKEFLAGS MFLAGS
 
-.PHONY: help demo sample test build install-c dist-c lint fmt gen docs bench conformance sim search teeth fresh doctor
+.PHONY: help demo sample test build install-c dist-c lint fmt gen docs bench conformance sim search fuzz teeth fresh doctor
 
 help: ## List the targets.
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -91,6 +91,10 @@ sim: ## Play seeded disasters in virtual time: SEEDS=… how many, FROM=… the 
 search: ## Search every order of events of small clusters; STATES=… how many of each.
 	@scripts/setup.sh search
 	tests/sim/play --search $(or $(STATES),300000)
+
+fuzz: ## Look for bytes from outside that do harm, with cargo-fuzz: SECONDS=… for each way in (default 60), WAYS=… some of them.
+	@scripts/setup.sh fuzz
+	tests/fuzz/run $(or $(SECONDS),60) $(WAYS)
 
 teeth: ## Plant faults in a copy of the core and see the simulation and the search find them; ONLY=… some of them.
 	@scripts/setup.sh teeth

@@ -142,6 +142,8 @@ pub mod cleaner;
 #[doc(hidden)]
 pub mod clock;
 #[doc(hidden)]
+pub mod fuzzing;
+#[doc(hidden)]
 pub mod hub;
 #[doc(hidden)]
 pub mod observing;

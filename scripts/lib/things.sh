@@ -33,6 +33,7 @@ targets=(
   "conformance: $core $all_languages etcd | jansson"
   "sim:         $core"
   "search:      $core"
+  "fuzz:        $core cxx"
   "teeth:       $core python patch"
   "wheel:       $core python venv"
   "pack:        $core node python venv binutils"

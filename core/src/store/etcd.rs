@@ -29,11 +29,14 @@ use std::{
     time::Duration,
 };
 
-use etcd_client::proto::{PbLeaseGrantRequest, PbLeaseRevokeRequest, PbLeaseRevokeResponse, PbLeaseTimeToLiveRequest};
+use etcd_client::proto::{
+    PbEvent, PbLeaseGrantRequest, PbLeaseRevokeRequest, PbLeaseRevokeResponse, PbLeaseTimeToLiveRequest,
+};
+use prost::Message;
 use tokio::time::Instant;
 
-use self::{cluster::Cluster, errors::Phase, member::Call};
-use super::{RenewalStream, Reply, ReplyBody, Request, Store, StoreError, StoreFuture, WatchStream};
+use self::{cluster::Cluster, convert::Nonsense, errors::Phase, member::Call};
+use super::{RenewalStream, Reply, ReplyBody, Request, Store, StoreError, StoreFuture, WatchEvent, WatchStream};
 use crate::error::Result;
 
 pub use self::config::{EtcdConfig, TlsConfig};
@@ -110,12 +113,7 @@ async fn call(cluster: &Arc<Cluster>, request: Request, deadline: Instant) -> st
         Request::LeaseRevoke { lease } => {
             let message = || PbLeaseRevokeRequest { id: lease.0 };
             let call = writes("/etcdserverpb.Lease/LeaseRevoke");
-            cluster
-                .call(call, message, |reply: PbLeaseRevokeResponse| {
-                    let (revision, cluster) = convert::header(reply.header)?;
-                    Ok(Reply { revision, cluster, body: ReplyBody::LeaseRevoke })
-                })
-                .await
+            cluster.call(call, message, revoke_reply).await
         }
         Request::LeaseTimeToLive { lease } => {
             let message = || PbLeaseTimeToLiveRequest { id: lease.0, keys: true };
@@ -123,6 +121,41 @@ async fn call(cluster: &Arc<Cluster>, request: Request, deadline: Instant) -> st
             cluster.call(call, message, |reply| convert::time_to_live_reply(reply, lease)).await
         }
     }
+}
+
+/// What a server says with `message` to `request`: the way of every reply, without a network.
+///
+/// # Errors
+/// It is no message of that kind, or none that an etcd sends.
+pub(crate) fn understood(request: &Request, message: &[u8]) -> std::result::Result<Reply, String> {
+    fn of<M: Message + Default>(
+        message: &[u8],
+        convert: impl FnOnce(M) -> std::result::Result<Reply, Nonsense>,
+    ) -> std::result::Result<Reply, String> {
+        let message = M::decode(message).map_err(|error| error.to_string())?;
+        convert(message).map_err(str::to_owned)
+    }
+    match request {
+        Request::Txn(txn) => of(message, |reply| convert::txn_reply(reply, txn)),
+        Request::Range(range) => of(message, |reply| convert::range_reply(reply, range)),
+        Request::LeaseGrant { lease, .. } => of(message, |reply| convert::grant_reply(reply, *lease)),
+        Request::LeaseRevoke { .. } => of(message, revoke_reply),
+        Request::LeaseTimeToLive { lease } => of(message, |reply| convert::time_to_live_reply(reply, *lease)),
+    }
+}
+
+/// What a watch tells with `message`, as in [`understood`].
+///
+/// # Errors
+/// It is no event, or none that an etcd sends.
+pub(crate) fn understood_event(message: &[u8]) -> std::result::Result<WatchEvent, String> {
+    let event = PbEvent::decode(message).map_err(|error| error.to_string())?;
+    convert::watch_event(event).map_err(str::to_owned)
+}
+
+fn revoke_reply(reply: PbLeaseRevokeResponse) -> std::result::Result<Reply, Nonsense> {
+    let (revision, cluster) = convert::header(reply.header)?;
+    Ok(Reply { revision, cluster, body: ReplyBody::LeaseRevoke })
 }
 
 /// Locks a mutex that guards plain values. They are whole between any two statements, so a panic elsewhere did not break them.
