@@ -37,8 +37,7 @@ fn a_child_of_a_fork_does_not_touch_its_parents_lock() {
     });
 }
 
-/// In the middle of a tenancy: one place is held from a loan, another is lent and nobody holds it. Seen to fail with loans that are
-/// found in the child.
+/// In the middle of a tenancy: one place is held from a loan, another is lent and nobody holds it.
 #[test]
 fn a_child_of_a_fork_takes_nothing_that_lingers_in_its_parent() {
     let parent = runtime();

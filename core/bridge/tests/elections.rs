@@ -44,7 +44,7 @@ fn seen(queue: &Queue) -> Option<String> {
     }
 }
 
-/// Seen to fail with a proclamation that is not told, and with an observation that ends at its first report.
+/// Seen to fail with an observation that ends at its first report.
 #[test]
 fn one_leads_after_the_other_and_whoever_observes_is_told_of_each_proclamation() {
     let (one, two) = (client("elections"), client("elections"));
@@ -78,7 +78,6 @@ fn one_leads_after_the_other_and_whoever_observes_is_told_of_each_proclamation()
     assert_eq!(last.result.unwrap_err().code(), Code::Cancelled);
 }
 
-/// Seen to fail with a cancel that does not reach the campaign.
 #[test]
 fn a_campaign_that_is_cancelled_or_late_leaves_no_candidate() {
     let client = client("candidates");
@@ -95,7 +94,6 @@ fn a_campaign_that_is_cancelled_or_late_leaves_no_candidate() {
     assert_eq!(leader(&client), None);
 }
 
-/// Seen to fail with a proclamation that any guard may make.
 #[test]
 fn what_cannot_be_proclaimed_is_refused_before_it_is_sent() {
     let client = client("refused");
@@ -110,7 +108,6 @@ fn what_cannot_be_proclaimed_is_refused_before_it_is_sent() {
     assert_eq!(leader(&client).as_deref(), Some("small"));
 }
 
-/// Seen to fail with an observation that nobody ends.
 #[test]
 fn observing_ends_with_the_client() {
     let client = client("ends");

@@ -93,7 +93,6 @@ async fn a_mutex_waits_for_the_readers_before_it_and_for_no_reader_after_it() {
     .await;
 }
 
-/// Seen to fail with a foreign key taken for one permit.
 #[tokio::test]
 async fn a_mutex_waits_for_all_permits_before_it_and_keeps_those_after_it_out() {
     on_every_version(|version| async move {

@@ -10,8 +10,7 @@ use crate::support::{client, etcd};
 const LIMIT: Duration = Duration::from_secs(300);
 const TTL: Duration = Duration::from_secs(600);
 
-/// With a long TTL, and nothing that would have told the client: only its routine finds the key. Seen to fail with sweeps that hang
-/// on renewals.
+/// With a long TTL, and nothing that would have told the client: only its routine finds the key.
 #[tokio::test]
 async fn it_is_gone_in_about_a_minute_however_long_its_lease_is() {
     let cluster = etcd().await;

@@ -179,7 +179,7 @@ async fn a_restart_with_the_same_data_is_none() {
 }
 
 /// The backup was made in the middle of a tenancy, and knows of none of its places: one that is held from a loan, one with heirs, and
-/// one that is lent and that nobody holds. Seen to fail with loans that outlive their session.
+/// one that is lent and that nobody holds.
 #[tokio::test]
 async fn places_that_are_shared_or_lent_end_with_the_history() {
     let cluster = etcd().await;

@@ -80,7 +80,6 @@ mod tests {
         assert!(Arc::ptr_eq(&ordered, &cluster(&told, None).unwrap()));
     }
 
-    /// Seen to fail with a registry that keeps what it hands out.
     #[test]
     fn what_nobody_uses_is_gone() {
         let told = config("http://gone:1", Some("carol"));
