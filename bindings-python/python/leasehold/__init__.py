@@ -12,10 +12,10 @@
 from leasehold import _load as _load
 from leasehold._as_lock import ThreadLock
 from leasehold._base import LockOptions
+from leasehold._codes import Code, LostReason
 from leasehold._errors import (
     AuthenticationError,
     ClientClosed,
-    Code,
     DeadlineExceeded,
     ForkedError,
     InternalError,
@@ -24,7 +24,6 @@ from leasehold._errors import (
     LimitMismatch,
     LockLost,
     LockTimeout,
-    LostReason,
     NotHeld,
     OperationCancelled,
     PermissionDenied,

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Protocol, TypeVar, cast
+from typing import TYPE_CHECKING, Protocol, TypeAlias, TypeVar, cast
 
-from leasehold._errors import LostReason
+from leasehold._codes import LostReason
 from leasehold._values import SessionState, session_state
 
 if TYPE_CHECKING:
     from collections.abc import Callable
     from contextvars import Context
 
+    from leasehold import _native
     from leasehold._errors import LeaseholdError
 
 T = TypeVar("T")

@@ -2,46 +2,9 @@
 
 from __future__ import annotations
 
-import enum
 from typing import ClassVar
 
-
-class Code(enum.IntEnum):
-    """The stable number of an error: the same in every language, never reused."""
-
-    NOT_ACQUIRED = 10
-    CANCELLED = 11
-    LOST = 12
-    NOT_HELD = 13
-    WOULD_DEADLOCK = 14
-    INVALID_ARGUMENT = 20
-    CLOSED = 21
-    FORKED = 22
-    UNAVAILABLE = 30
-    DEADLINE_EXCEEDED = 31
-    UNAUTHENTICATED = 32
-    PERMISSION_DENIED = 33
-    LIMIT_MISMATCH = 34
-    UNSUPPORTED = 35
-    RESOURCE_EXHAUSTED = 36
-    INTERNAL = 99
-
-
-class LostReason(enum.IntEnum):
-    """Why a guard no longer proves that it holds its lock."""
-
-    EXPIRED = 1
-    """The lease ran out: no renewal was acknowledged in time."""
-    KEY_DELETED = 2
-    """Somebody deleted the guard's key while its lease lived."""
-    LEASE_REVOKED = 3
-    """etcd ended the lease before its time."""
-    CLIENT_CLOSED = 4
-    """The client was closed while the lock was held."""
-    FORKED = 5
-    """The guard belongs to the parent process of a fork."""
-    STORE_RESTORED = 6
-    """etcd went back in time: it was restored from a backup, or lost its data."""
+from leasehold._codes import Code, LostReason
 
 
 class LeaseholdError(Exception):

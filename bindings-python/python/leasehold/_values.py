@@ -8,7 +8,8 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Literal, TypeAlias, cast
 
-from leasehold._errors import InvalidArgument, LostReason
+from leasehold._codes import LostReason
+from leasehold._errors import InvalidArgument
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

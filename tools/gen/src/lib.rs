@@ -1,9 +1,11 @@
 //! What a program writes: the parts of pages between `<!-- generated: name -->` and `<!-- end -->`, the header for C and the
-//! functions that are written alike in it, and the notices and bills of materials of the crates that we pass on.
+//! functions that are written alike in it, the numbers of errors for Python, and the notices and bills of materials of the crates
+//! that we pass on.
 
 mod errors;
 mod interface;
 mod notices;
+mod python;
 mod sbom;
 
 use std::{
@@ -26,6 +28,9 @@ const EXAMPLES: [(&str, &str); 7] = [
 
 /// The header that the entry points of `ffi-c` are.
 const HEADER: &str = "include/leasehold.h";
+
+/// What can go wrong, for Python.
+const PYTHON: &str = "bindings-python/python/leasehold/_codes.py";
 
 /// What every artefact brings along beside the licence.
 const NOTICES: &str = "THIRD-PARTY-NOTICES.txt";
@@ -54,7 +59,7 @@ pub fn update(check: bool) -> io::Result<Vec<&'static str>> {
     // Before the header, which is made from it.
     renew(interface::FILE, &file(interface::FILE), interface::text()?)?;
     let crates = notices::crates()?;
-    let mut files = vec![(HEADER, header()?), (NOTICES, notices::text(&crates)?)];
+    let mut files = vec![(HEADER, header()?), (PYTHON, python::codes()?), (NOTICES, notices::text(&crates)?)];
     files.extend(sbom::texts(&crates)?);
     for (name, new) in files {
         renew(name, &file(name), new)?;

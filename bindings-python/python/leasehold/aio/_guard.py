@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
     from typing_extensions import Self
 
-    from leasehold._errors import LostReason
+    from leasehold._codes import LostReason
     from leasehold._values import Span
     from leasehold.aio._host import Event, Host
 
