@@ -48,7 +48,7 @@ class Server:
 
     def call(self, path: str, **body: Any) -> Any:
         request = urllib.request.Request(f"{self.url}/v3/{path}", json.dumps(body).encode(), method="POST")
-        with DIRECT.open(request, timeout=10) as reply:
+        with DIRECT.open(request, timeout=60) as reply:
             return json.loads(reply.read())
 
     def keys(self, prefix: str) -> list[str]:
@@ -56,6 +56,10 @@ class Server:
         end = start[:-1] + bytes([start[-1] + 1])
         reply = self.call("kv/range", key=text(start), range_end=text(end), keys_only=True)
         return [base64.b64decode(kv["key"]).decode() for kv in reply.get("kvs", [])]
+
+    def revision(self) -> int:
+        """Goes up with every write of anybody."""
+        return int(self.call("kv/range", key=text(b"x"))["header"]["revision"])
 
     def leases(self) -> int:
         return len(self.call("lease/leases").get("leases", []))
@@ -65,7 +69,7 @@ def text(data: bytes) -> str:
     return base64.b64encode(data).decode()
 
 
-def until(condition: Callable[[], object], what: str, seconds: float = 10) -> None:
+def until(condition: Callable[[], object], what: str, seconds: float = 60) -> None:
     """Waits for a condition, never for time."""
     end = time.monotonic() + seconds
     while not condition():
@@ -73,7 +77,7 @@ def until(condition: Callable[[], object], what: str, seconds: float = 10) -> No
         time.sleep(0.005)
 
 
-def run(code: str, *arguments: str, seconds: float = 60, **environment: str) -> subprocess.CompletedProcess[str]:
+def run(code: str, *arguments: str, seconds: float = 240, **environment: str) -> subprocess.CompletedProcess[str]:
     """Runs a program of its own, with this package."""
     return subprocess.run(
         [sys.executable, "-B", "-c", code, *arguments],

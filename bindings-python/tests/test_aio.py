@@ -148,7 +148,7 @@ def play(loop: Any, server: Server) -> Any:
 
 def test_async_with_holds_and_releases(play: Any, server: Server, name: str) -> None:
     async def test(client: aio.Client) -> None:
-        async with client.lock(name, timeout=5) as guard:
+        async with client.lock(name, timeout=60) as guard:
             assert guard.held
             assert server.keys(name) == [guard.key]
             assert await client.lock(name).locked()
@@ -322,7 +322,7 @@ def test_two_loops_one_client(server: Server, name: str) -> None:
     client = aio.Client(server.url)
 
     async def cycle() -> None:
-        async with client.lock(name, timeout=5):
+        async with client.lock(name, timeout=60):
             pass
 
     for _ in range(3):

@@ -81,11 +81,11 @@ def test_a_loss_is_the_losers_own(client: leasehold.Client, name: str) -> None:
     def other() -> None:
         with lock:
             got.set()
-            done.wait(10)
+            done.wait(60)
 
     thread = threading.Thread(target=other)
     thread.start()
-    assert got.wait(10)
+    assert got.wait(60)
     with pytest.raises(leasehold.LockLost):
         lock.release()
     assert lock.owned()
@@ -136,10 +136,11 @@ def test_it_does_what_asyncio_does(server: Server, name: str) -> None:
             assert await lock.acquire()
             assert lock.locked()
             waiting = asyncio.create_task(lock.acquire())
-            await asyncio.sleep(0.05)
+            while len(server.keys(f"{name}/")) < 2:
+                await asyncio.sleep(0.005)
             assert not waiting.done()
             lock.release()
-            assert await asyncio.wait_for(waiting, 5)
+            assert await asyncio.wait_for(waiting, 60)
             lock.release()
             assert not lock.locked()
             with pytest.raises(RuntimeError):

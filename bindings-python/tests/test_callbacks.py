@@ -41,7 +41,7 @@ def test_threads_are_told_whatever_a_callback_raises(kind: type[BaseException], 
     with leasehold.Client("memory://") as client:
         losing(client, name, fail)
         losing(client, name, lambda _: told.set())
-        assert told.wait(5)
+        assert told.wait(60)
 
 
 def test_threads_are_told_although_the_log_fails_as_well(name: str, capsys: pytest.CaptureFixture[str]) -> None:
@@ -59,7 +59,7 @@ def test_threads_are_told_although_the_log_fails_as_well(name: str, capsys: pyte
         with leasehold.Client("memory://") as client:
             losing(client, name, fail)
             losing(client, name, lambda _: told.set())
-            assert told.wait(5)
+            assert told.wait(60)
     finally:
         logging.getLogger("leasehold").removeFilter(failing)
     assert "of the user's" in capsys.readouterr().err
@@ -80,7 +80,7 @@ def test_a_callback_thread_that_ended_is_replaced() -> None:
     assert dispatcher._thread is not thread
     assert dispatcher._is_alive()
     assert dispatcher.queue() is queue, "what waits in it is not lost"
-    assert told.wait(5)
+    assert told.wait(60)
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -95,7 +95,7 @@ def test_trio_goes_on_whatever_a_callback_raises(kind: type[BaseException], capl
         lost = second.lost
         for guard in (first, second):
             await client.lock(guard.name).force_release(guard.token)
-        with trio.fail_after(5):
+        with trio.fail_after(60):
             await lost.wait()
         await client.close()
 
@@ -120,7 +120,7 @@ def test_asyncio_goes_on_whatever_a_callback_raises(kind: type[BaseException]) -
         lost = second.lost
         for guard in (first, second):
             await client.lock(guard.name).force_release(guard.token)
-        await asyncio.wait_for(lost.wait(), 5)
+        await asyncio.wait_for(lost.wait(), 60)
         await client.close()
 
     task = loop.create_task(main())
@@ -207,11 +207,11 @@ def test_the_event_of_a_loss_is_of_the_loop_that_asks() -> None:
         waiter = asyncio.create_task(guards[0].lost.wait())  # type: ignore[arg-type]
         await asyncio.sleep(0)
         await client.lock("a").force_release(guards[0].token)
-        await asyncio.wait_for(waiter, 5)
+        await asyncio.wait_for(waiter, 60)
         assert guards[0].lost.is_set()
 
     async def wait_trio() -> None:
-        with trio.fail_after(5):
+        with trio.fail_after(60):
             await guards[0].lost.wait()
 
     asyncio.run(acquire())
@@ -219,7 +219,7 @@ def test_the_event_of_a_loss_is_of_the_loop_that_asks() -> None:
     trio.run(wait_trio)
 
     async def wait_late() -> None:
-        await asyncio.wait_for(guards[0].lost.wait(), 5)
+        await asyncio.wait_for(guards[0].lost.wait(), 60)
 
     asyncio.run(wait_late())
     asyncio.run(client.close())
@@ -234,8 +234,8 @@ def test_events_of_two_loops_at_once_wake() -> None:
     def one() -> None:
         async def main() -> None:
             lost = guard.lost
-            ready.wait(5)
-            await asyncio.wait_for(lost.wait(), 5)
+            ready.wait(60)
+            await asyncio.wait_for(lost.wait(), 60)
             woken.append(lost)
 
         asyncio.run(main())
@@ -243,7 +243,7 @@ def test_events_of_two_loops_at_once_wake() -> None:
     threads = [threading.Thread(target=one) for _ in range(2)]
     for thread in threads:
         thread.start()
-    ready.wait(5)
+    ready.wait(60)
     client.lock("a").force_release(guard.token)
     for thread in threads:
         thread.join()
@@ -273,35 +273,37 @@ print("well")
     assert (done.stdout, done.returncode) == ("well\n", 0), done
 
 
-@pytest.mark.skipif(sys.version_info >= (3, 14), reason="threads without the GIL do not take it")
+@pytest.mark.skipif(not getattr(sys, "_is_gil_enabled", lambda: True)(), reason="there is no GIL to take")
 def test_blocked_threads_do_not_take_the_gil() -> None:
-    """200 threads that wait and one that computes: each look for signals that is for nothing would make it give way."""
+    """50 threads that wait beside the main one, which looks for signals: how often each wakes up meanwhile."""
     code = """
 import os, sys, threading, time
 import leasehold
-sys.setswitchinterval(100)
 client = leasehold.Client("memory://")
 holder = client.lock("/a").acquire()
 def wait():
     try: client.lock("/a").acquire()
     except leasehold.LeaseholdError: pass
-def switches():
-    total = 0
-    for task in os.listdir("/proc/self/task"):
-        if open(f"/proc/self/task/{task}/comm").read().strip() not in ("lh-io-0",):
-            text = open(f"/proc/self/task/{task}/status").read()
-            total += int(text.partition("\\nvoluntary_ctxt_switches:")[2].split()[0])
-    return total
+def woke(thread):
+    text = open(f"/proc/self/task/{thread.native_id}/status").read()
+    return int(text.partition("\\nvoluntary_ctxt_switches:")[2].split()[0])
 threads = [threading.Thread(target=wait, daemon=True) for _ in range(50)]
 for thread in threads: thread.start()
-while len(client.lock("/a").queue()) < 51: time.sleep(0.01)
-time.sleep(0.2)
-before = switches()
-time.sleep(1)
-print(switches() - before)
-sys.stdout.flush()
-os._exit(0)
+def watch():
+    while len(client.lock("/a").queue()) < 52: time.sleep(0.01)  # the main thread, too
+    main = threading.main_thread()
+    def until_main_looked(times):
+        first = woke(main)
+        while woke(main) < first + times: time.sleep(0.01)
+    until_main_looked(2)
+    before = sum(map(woke, threads))
+    until_main_looked(20)
+    print(sum(map(woke, threads)) - before)
+    sys.stdout.flush()
+    os._exit(0)
+threading.Thread(target=watch).start()
+wait()
 """
     done = run(code)
-    # 50 threads, 20 times a second, would be a thousand.
+    # As often as the main thread, they would be a thousand.
     assert int(done.stdout) < 100, done

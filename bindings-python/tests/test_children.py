@@ -37,7 +37,7 @@ if __name__ == "__main__":
         target = inherited if method == "fork" else child
     process = context.Process(target=target, args=(url, name))
     process.start()
-    process.join(20)
+    process.join(60)
     assert process.exitcode == 0, process.exitcode
     if when == "pool":
         with context.Pool(2) as pool:
@@ -115,9 +115,9 @@ client.lock(name).acquire()
         until(lambda: len(server.keys(name)) == 2, "it waits")
         sent = time.monotonic()
         process.send_signal(signal.SIGTERM)
-        process.communicate(timeout=20)
+        process.communicate(timeout=60)
     assert process.returncode == 128 + signal.SIGTERM
-    assert time.monotonic() - sent < 10
+    assert time.monotonic() - sent < 50, "not at its TTL"
     assert server.keys(name) == []
 
 

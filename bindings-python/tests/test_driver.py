@@ -49,7 +49,7 @@ class Driver:
         return number
 
     def answer(self, number: int) -> dict[str, Any]:
-        return self.replies[number].get(timeout=20)
+        return self.replies[number].get(timeout=60)
 
     def ask(self, op: str, **fields: Any) -> dict[str, Any]:
         return self.answer(self.start(op, **fields))
@@ -63,7 +63,7 @@ def driver(request: pytest.FixtureRequest, server: Server) -> Iterator[Driver]:
     driver = Driver(request.param, server)
     yield driver
     assert driver.ask("close", client="c")["ok"]
-    driver.process.communicate(timeout=20)
+    driver.process.communicate(timeout=60)
 
 
 def test_shared(driver: Driver, name: str) -> None:
@@ -132,12 +132,12 @@ def test_elections(driver: Driver, name: str) -> None:
     assert nobody["ok"]
     assert (nobody["value"], nobody["token"]) == (None, None)
     assert driver.ask("observe", client="c", election=name, watch="w")["ok"]
-    seen = [driver.events.get(timeout=10)]
+    seen = [driver.events.get(timeout=60)]
     led = driver.ask("campaign", client="c", election=name, hold="h", value="v")
     assert led["ok"]
-    seen.append(driver.events.get(timeout=10))
+    seen.append(driver.events.get(timeout=60))
     assert driver.ask("proclaim", hold="h", value="w")["ok"]
-    seen.append(driver.events.get(timeout=10))
+    seen.append(driver.events.get(timeout=60))
     assert driver.ask("leader", client="c", election=name)["value"] == "w"
     late = driver.ask("campaign", client="c", election=name, hold="i", value="x", wait_ms=50)
     assert late["code"] == "NOT_ACQUIRED"
@@ -145,9 +145,9 @@ def test_elections(driver: Driver, name: str) -> None:
     assert driver.ask("cancel", target=waiting)["ok"]
     assert driver.answer(waiting)["code"] == "CANCELLED"
     assert driver.ask("release", hold="h")["ok"]
-    last = driver.events.get(timeout=10)
+    last = driver.events.get(timeout=60)
     if last["value"] == "x":  # A task that is cancelled does not wait until its candidate is withdrawn.
-        last = driver.events.get(timeout=10)
+        last = driver.events.get(timeout=60)
     seen.append(last)
     assert [(one["event"], one["watch"]) for one in seen] == [("leader", "w")] * 4
     assert [one["value"] for one in seen] == [None, "v", "w", None]

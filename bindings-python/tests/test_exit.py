@@ -68,7 +68,7 @@ threading.Event().wait()
 @pytest.mark.parametrize("kind", PENDING)
 def test_exit_with_operations_pending(kind: str, server: Server, name: str) -> None:
     for number in range(size(5, 50)):
-        done = run(HEAD + PENDING[kind], server.url, f"{name}{number}", seconds=20)
+        done = run(HEAD + PENDING[kind], server.url, f"{name}{number}")
         assert done.returncode == 0, (number, done)
         noise = [line for line in done.stderr.splitlines() if "never awaited" not in line and "destroyed" not in line]
         assert not any("panic" in line or "Fatal" in line for line in noise), done
@@ -87,7 +87,7 @@ future = client.lock(name).acquire_future()
 """
     started = time.monotonic()
     assert run(HEAD + unreachable, server.url, name).returncode == 0
-    assert time.monotonic() - started < 5
+    assert time.monotonic() - started < 25, "less than the 30 s of the request"
 
 
 WAITING = {
@@ -104,7 +104,7 @@ def interrupted(code: str, server: Server, name: str, when: Callable[[], bool]) 
         until(when, "it waits")
         sent = time.monotonic()
         process.send_signal(signal.SIGINT)
-        _, error = process.communicate(timeout=20)
+        _, error = process.communicate(timeout=60)
         return process.returncode, time.monotonic() - sent, error
 
 
@@ -141,7 +141,7 @@ for number in range(int(os.environ["ROUNDS"])):
         pass
     if not has_begun:
         waited.append(lock)
-deadline = time.monotonic() + 10
+deadline = time.monotonic() + 60
 while any(lock.locked() for lock in waited):
     assert time.monotonic() < deadline
 # Ctrl-C at the first instruction of leaving a block stops Python from leaving it: that is left to the end.

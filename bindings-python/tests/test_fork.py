@@ -92,7 +92,7 @@ def test_a_pool_of_forks(server: Server, name: str) -> None:
 client.ping()
 counter = multiprocessing.get_context("fork").Value("i", 0, lock=False)
 def work(_):
-    with client.lock(name, timeout=30):
+    with client.lock(name, timeout=60):
         seen = counter.value
         os.sched_yield()
         counter.value = seen + 1
@@ -114,7 +114,7 @@ def cycle(number):
 threads = [threading.Thread(target=cycle, args=(number,)) for number in range(4)]
 for thread in threads: thread.start()
 def child():
-    with client.lock(name + "/child", timeout=20) as guard:
+    with client.lock(name + "/child", timeout=60) as guard:
         assert guard.held
     client.close()
 for _ in range({rounds}):
@@ -129,13 +129,13 @@ def test_callbacks_and_logs_work_in_a_child(server: Server, name: str) -> None:
     code = """
 import asyncio
 from leasehold import aio
-client.lock(name).acquire_future().result(5).release()
+client.lock(name).acquire_future().result(60).release()
 async def cycle():
     async with aio.Client.of(client).lock(name):
         pass
 asyncio.run(cycle())
 def child():
-    client.lock(name).acquire_future().result(5).release()
+    client.lock(name).acquire_future().result(60).release()
     asyncio.run(cycle())
 for _ in range(5):
     ended_well(in_child(child))

@@ -87,7 +87,7 @@ def test_what_asyncio_makes_of_futures_works_with_it(run: Callable[[Main], None]
         assert await asyncio.gather(future(native.echo("a")), future(native.echo("b"))) == ["a", "b"]
         failed = await asyncio.gather(future(native.fail(30)), return_exceptions=True)
         assert [type(one) for one in failed] == [leasehold.Unavailable]
-        assert await asyncio.wait_for(future(native.echo("c")), 10) == "c"
+        assert await asyncio.wait_for(future(native.echo("c")), 60) == "c"
         inner = future(native.never())
         with pytest.raises(asyncio.TimeoutError):
             await asyncio.wait_for(asyncio.shield(inner), 0.01)
@@ -104,8 +104,8 @@ def test_what_asyncio_makes_of_futures_works_with_it(run: Callable[[Main], None]
                     await host().run(native.never())
             with pytest.raises(Exception, match="unhandled errors in a TaskGroup"):
                 async with asyncio.TaskGroup() as group:
-                    group.create_task(asyncio.wait_for(future(native.never()), 10))
-                    group.create_task(asyncio.wait_for(future(native.fail(30)), 10))
+                    group.create_task(asyncio.wait_for(future(native.never()), 60))
+                    group.create_task(asyncio.wait_for(future(native.fail(30)), 60))
         until(lambda: _native.live()[2] == 0, "what was cancelled is over")
 
     run(main)
@@ -257,7 +257,7 @@ def test_a_loop_that_is_forgotten_takes_its_futures_along() -> None:
     loop.close()
     del loop
     # The next loop's first operation forgets those that are closed.
-    asyncio.run(asyncio.wait_for(cycle(), 10))
+    asyncio.run(asyncio.wait_for(cycle(), 60))
     gc.collect()
     assert seen() is None
     until(lambda: _native.live()[2] == 0, "its operation is cancelled")

@@ -125,7 +125,7 @@ class Keep(logging.Handler):
     def emit(self, record): records.append(record)
 logging.getLogger("leasehold").addHandler(Keep())
 lock = client.lock(name)
-guard = lock.acquire_future().result(10)
+guard = lock.acquire_future().result(60)
 reasons = []
 def told(reason):
     # It may wait: it is no hub.
@@ -134,7 +134,7 @@ def told(reason):
 guard.on_lost(told)
 lost = guard.lost
 lock.force_release(guard.token)
-assert lost.wait(10)
+assert lost.wait(60)
 other = leasehold.Client(url)
 other.lock(name + "/log").acquire()
 other.close()
@@ -167,7 +167,7 @@ def test_patched_after_the_first_use(library: str, server: Server, name: str) ->
 import sys, leasehold
 url, name = sys.argv[1:]
 client = leasehold.Client(url)
-client.lock(name).acquire_future().result(10).release()
+client.lock(name).acquire_future().result(60).release()
 {HEADS[library]}
 import threading, time
 guard = client.lock(name).acquire()
@@ -176,7 +176,7 @@ while len(client.lock(name).queue()) < 2:
     time.sleep(0.001)
 lost = guard.lost
 client.lock(name).force_release(guard.token)
-assert lost.wait(10)
+assert lost.wait(60)
 join(waiter).release()
 print("well")
 """
@@ -193,9 +193,9 @@ guard = client.lock(name + "/parents").acquire()
 lost = guard.lost
 pid = os.fork()
 if pid == 0:
-    with client.lock(name, timeout=10) as guard:
+    with client.lock(name, timeout=60) as guard:
         client.lock(name).force_release(guard.token)
-        assert guard.lost.wait(10)
+        assert guard.lost.wait(60)
         guard = client.lock(name + "/mine").acquire()
         guard.release()
         os._exit(7)
@@ -220,7 +220,7 @@ client.lock(name).acquire()
             until(lambda: len(server.keys(name)) == 2, "it waits", 20)
             sent = time.monotonic()
             process.send_signal(signal.SIGINT)
-            _, error = process.communicate(timeout=20)
+            _, error = process.communicate(timeout=60)
         finally:
             process.kill()
     assert process.returncode != 0

@@ -23,7 +23,7 @@ from leasehold import testing
 
 
 def test_with_holds_and_releases(client: leasehold.Client, server: Server, name: str) -> None:
-    with client.lock(name, timeout=5) as guard:
+    with client.lock(name, timeout=60) as guard:
         assert guard.held
         assert 0 < guard.remaining <= 5
         assert server.keys(name) == [guard.key]
@@ -45,7 +45,7 @@ def test_tokens_grow_and_the_queue_is_shown(client: leasehold.Client, name: str)
     assert holder.pid == waiter.pid
     assert holder.version == leasehold.__version__
     first.release()
-    second = waiting.result(5)
+    second = waiting.result(60)
     assert second.token == waiter.token > first.token
     second.release()
 
@@ -125,7 +125,7 @@ def test_a_loss_is_told_to_events_and_callbacks(client: leasehold.Client, name: 
     lost = guard.lost
     assert not lost.is_set()
     testing.lose(client, guard)
-    assert lost.wait(5)
+    assert lost.wait(60)
     assert guard.lost is lost
     until(lambda: reasons == [leasehold.LostReason.KEY_DELETED], "the callback ran")
     with pytest.raises(leasehold.LockLost):
@@ -149,7 +149,7 @@ def test_closing_loses_what_is_held(server: Server, name: str) -> None:
     lost = guard.lost
     client.close()
     client.close()
-    assert lost.wait(5)
+    assert lost.wait(60)
     assert server.keys(name) == []
     with pytest.raises(leasehold.LockLost) as raised:
         guard.release()
@@ -199,7 +199,7 @@ def test_none_and_inf_wait_as_long_as_it_takes(client: leasehold.Client, server:
         waiting = lock.acquire_future(timeout=endless)
         until(lambda: len(server.keys(name)) == 2, "it waits")
         guard.release()
-        guard = waiting.result(10)
+        guard = waiting.result(60)
     (holder,) = lock.queue()
     assert holder.since is not None
     assert abs(datetime.now(timezone.utc) - holder.since) < timedelta(minutes=1)
@@ -247,7 +247,7 @@ def test_cancel_from_another_thread(client: leasehold.Client, server: Server, na
 
 
 def test_futures(client: leasehold.Client, server: Server, name: str) -> None:
-    guard = client.lock(name).acquire_future().result(5)
+    guard = client.lock(name).acquire_future().result(60)
     waiting = client.lock(name).acquire_future()
     until(lambda: len(server.keys(name)) == 2, "it waits")
     assert waiting.cancel()
@@ -260,7 +260,7 @@ def test_futures(client: leasehold.Client, server: Server, name: str) -> None:
     forgotten = client.lock(name).acquire_future()
     forgotten.add_done_callback(lambda _: called.set())
     guard.release()
-    assert called.wait(5)
+    assert called.wait(60)
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         del forgotten
@@ -284,7 +284,7 @@ def test_a_cancelled_future_counts_as_done(client: leasehold.Client, server: Ser
 
 
 def test_synchronized(client: leasehold.Client, server: Server) -> None:
-    @client.synchronized("/sync/{job_id}/{options[0]}", timeout=5)
+    @client.synchronized("/sync/{job_id}/{options[0]}", timeout=60)
     def work(job_id: int, *options: str) -> list[str]:
         """Works."""
         return server.keys("/sync/")

@@ -101,7 +101,7 @@ def test_other_threads_run_while_one_waits() -> None:
     thread = threading.Thread(target=lambda: native.echo("x").block())
     operation = _dispatch.start(native.never(), lambda value, error, is_last: None)
     thread.start()
-    thread.join(5)
+    thread.join(60)
     assert not thread.is_alive()
     assert _native.cancel(operation)
     until(lambda: not _native.cancel(operation), "it is over")
@@ -152,7 +152,7 @@ def test_a_callback_that_fails_does_not_stop_the_others(caplog: pytest.LogCaptur
 
     _dispatch.start(native.echo("x"), fail)
     _dispatch.start(native.echo("x"), lambda value, error, is_last: done.set())
-    assert done.wait(5)
+    assert done.wait(60)
     assert "of the user's" in caplog.text
 
 

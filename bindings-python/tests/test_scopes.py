@@ -145,7 +145,7 @@ def test_what_a_block_gathers_is_inside_of_it() -> None:
                 await asyncio.gather(limited())
         await client.close()
 
-    asyncio.run(asyncio.wait_for(main(), 20))
+    asyncio.run(asyncio.wait_for(main(), 60))
 
 
 def test_a_task_that_nobody_waits_for_is_not_stuck() -> None:
@@ -159,9 +159,9 @@ def test_a_task_that_nobody_waits_for_is_not_stuck() -> None:
 
         async with lock:
             task = asyncio.create_task(later())
-            await asyncio.sleep(0.05)
-            assert not task.done()
-        await asyncio.wait_for(task, 5)
+            while len(await lock.queue()) < 2:
+                assert not task.done()
+        await asyncio.wait_for(task, 60)
         await client.close()
 
     asyncio.run(main())
@@ -187,7 +187,7 @@ def test_what_a_nursery_inside_runs_is_inside() -> None:
                 pass
 
         # This one goes on when the block is left.
-        with trio.fail_after(5):
+        with trio.fail_after(60):
             async with trio.open_nursery() as outer, lock:
                 outer.start_soon(waits)
                 await trio.testing.wait_all_tasks_blocked()
