@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import gc
 import signal
 import subprocess
@@ -27,7 +28,7 @@ if TYPE_CHECKING:
 
 
 def test_readers_share_and_a_writer_is_alone(client: leasehold.Client, name: str) -> None:
-    lock = client.rwlock(name, timeout=5)
+    lock = client.rwlock(name, timeout=60)
     with lock.read() as one, lock.read() as other:
         assert one.held
         assert other.held
@@ -53,10 +54,10 @@ def test_a_writer_is_not_passed_by_readers(client: leasehold.Client, name: str) 
     until(lambda: len(lock.read().queue()) == 3, "the late reader waits")
     assert [one.is_holder for one in lock.read().queue()] == [True, False, False]
     reader.release()
-    writer = writing.result(10)
+    writer = writing.result(60)
     assert not late.done()
     writer.release()
-    late.result(10).release()
+    late.result(60).release()
 
 
 def test_a_semaphore_has_so_many(client: leasehold.Client, name: str) -> None:
@@ -94,7 +95,7 @@ def test_several_at_once_in_any_order(client: leasehold.Client, server: Server, 
     for thread in threads:
         thread.join()
     assert len(rounds) == 40
-    both = client.all(one, client.rwlock(f"{name}/2").read(), f"{name}/3", timeout=5)
+    both = client.all(one, client.rwlock(f"{name}/2").read(), f"{name}/3", timeout=60)
     assert both.names == (f"{name}/1", f"{name}/2", f"{name}/3")
     with both:
         assert one.try_acquire() is None
@@ -134,7 +135,7 @@ def test_a_place_that_is_shared_or_stays(client: leasehold.Client, server: Serve
 
 
 def test_an_election(client: leasehold.Client, name: str) -> None:
-    election = client.election(name, timeout=5)
+    election = client.election(name, timeout=60)
     assert election.leader() is None
     seen: list[bytes | None] = []
     observation = election.observe()
@@ -162,11 +163,49 @@ def test_an_election(client: leasehold.Client, name: str) -> None:
     with client.lock(name + "/not"):
         pass
     observation.close()
-    thread.join(10)
+    thread.join(60)
     assert not thread.is_alive()
     assert seen[-1] is None or seen[-1] == b"uno"
     with pytest.raises(StopIteration):
         next(observation)
+
+
+LOOPS: dict[str, Callable[..., None]] = {
+    "asyncio": lambda main: asyncio.run(main()),
+    "trio": trio.run,
+}
+
+
+@pytest.mark.parametrize("loop", LOOPS)
+def test_a_campaign_that_is_cancelled_has_withdrawn(loop: str) -> None:
+    """In memory: an etcd that stands still for a second would not confirm it in time."""
+    client = leasehold.Client("memory://")
+    election = aio.Client.of(client).election("e")
+
+    async def within(seconds: float) -> aio.Leadership | None:
+        leadership = None
+        if loop == "trio":
+            with trio.move_on_after(seconds):
+                leadership = await election.campaign()
+        else:
+            with contextlib.suppress(asyncio.TimeoutError):
+                leadership = await asyncio.wait_for(election.campaign(), seconds)
+        return leadership
+
+    async def main() -> None:
+        async with await election.campaign():
+            for _ in range(5):
+                assert await within(0.01) is None
+                assert len(client.lock("e").queue()) == 1, "the candidate is gone when the task goes on"
+        for number in range(20):
+            # At any moment of one that wins.
+            leadership = await within(number / 10_000)
+            if leadership is not None:
+                await leadership.release()
+            assert client.lock("e").queue() == [], number
+
+    LOOPS[loop](main)
+    client.close()
 
 
 def test_every_change_is_observed(client: leasehold.Client, name: str) -> None:
@@ -217,7 +256,7 @@ for leader in observation: print(leader, flush=True)
         assert process.stdout is not None
         assert process.stdout.readline() == "None\n"
         process.send_signal(signal.SIGINT)
-        _, error = process.communicate(timeout=10)
+        _, error = process.communicate(timeout=60)
     assert process.returncode == -signal.SIGINT
     assert "KeyboardInterrupt" in error
 
@@ -230,7 +269,7 @@ def with_asyncio(main: Callable[[], Any]) -> None:
 def test_all_of_it_on_loops(run_loop: Callable[[Any], None], server: Server, name: str) -> None:
     async def main() -> None:
         async with aio.Client(server.url, ttl=5) as client:
-            lock = client.rwlock(name, timeout=5)
+            lock = client.rwlock(name, timeout=60)
             async with lock.read() as one, lock.read() as other:
                 assert one.held
                 assert other.held
@@ -243,7 +282,7 @@ def test_all_of_it_on_loops(run_loop: Callable[[Any], None], server: Server, nam
                 pass
             async with client.lock(f"{name}/l", local_first=True, linger=0.2, cancel_on_loss=True) as second:
                 assert (second.token, second.sequence) == (first.token, 1)
-            election = client.election(f"{name}/e", timeout=5)
+            election = client.election(f"{name}/e", timeout=60)
             seen: list[bytes | None] = []
             observation = election.observe()
             async for leader in observation:
@@ -282,16 +321,16 @@ def test_cancelled_while_it_observes_it_loses_nothing() -> None:
             with pytest.raises(asyncio.TimeoutError):
                 await asyncio.wait_for(observation.__anext__(), 0.01)
         async with await election.campaign("a"):
-            leader = await asyncio.wait_for(observation.__anext__(), 5)
+            leader = await asyncio.wait_for(observation.__anext__(), 60)
             assert leader is not None
             assert leader.value == b"a"
         waiting = asyncio.create_task(observation.__anext__())
-        await asyncio.wait_for(waiting, 5)
+        await asyncio.wait_for(waiting, 60)
         waiting = asyncio.create_task(observation.__anext__())
         await asyncio.sleep(0)
         await client.close()
         with pytest.raises(StopAsyncIteration):
-            await asyncio.wait_for(waiting, 5)
+            await asyncio.wait_for(waiting, 60)
 
     asyncio.run(main())
 
@@ -361,7 +400,7 @@ def watch():
 watcher = gevent.spawn(watch)
 while not seen: gevent.sleep(0.001)
 with election.campaign("a"): pass
-watcher.get(timeout=10)
+watcher.get(timeout=60)
 assert seen == [None, b"a", None], seen
 with client.rwlock("/r").read(), client.rwlock("/r").read(), client.semaphore("/s", 1), client.all("/a", "/b"): pass
 print("well")

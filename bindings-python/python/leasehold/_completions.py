@@ -24,6 +24,23 @@ class Handler(Protocol):
         """Runs on the loop or thread that the queue belongs to."""
 
 
+Ended: TypeAlias = "tuple[object, LeaseholdError | None]"
+"""What an acquire ended with: a guard, or the error in its place."""
+
+
+def is_won(ended: Ended) -> bool:
+    """Whether it brought a guard."""
+    return ended[1] is None
+
+
+def taken(ended: Ended) -> _native.Guard:
+    """The guard that it brought, or raises the error."""
+    value, error = ended
+    if error is not None:
+        raise error
+    return cast("_native.Guard", value)
+
+
 def losses(callback: Callable[[LostReason], object], context: Context | None = None) -> Handler:
     """Has `callback` told of the loss of a guard, in `context` if there is one."""
 

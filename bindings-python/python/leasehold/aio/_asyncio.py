@@ -9,10 +9,12 @@ import weakref
 from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 from leasehold import _native
+from leasehold._completions import is_won, taken
 from leasehold._process import after_fork
 
 if TYPE_CHECKING:
-    from leasehold._completions import Handler
+    from leasehold._completions import Ended, Handler
+    from leasehold._errors import LeaseholdError
     from leasehold._scopes import Owner
     from leasehold.aio._host import Canceller, Event
 
@@ -48,6 +50,24 @@ class Host:
     def run(self, call: _native.Call[T]) -> _native.Future[T]:
         """See `_host.Host`."""
         return call.future(self._queue, asyncio.get_running_loop())
+
+    async def settle(self, call: _native.Call[_native.Guard]) -> _native.Guard:
+        """See `_host.Host`. Cancelled again, it waits no more."""
+        ended: asyncio.Future[Ended] = asyncio.get_running_loop().create_future()
+
+        def complete(value: object, error: LeaseholdError | None, _is_last: bool, /) -> None:
+            ended.set_result((value, error))
+
+        operation = self.start(call, complete)
+        try:
+            await asyncio.wait([ended])
+        except BaseException:
+            _native.cancel(operation)
+            await asyncio.wait([ended])
+            if is_won(ended.result()):
+                await self.run(taken(ended.result()).release())
+            raise
+        return taken(ended.result())
 
     def start(self, call: _native.Call[object], handler: Handler) -> int:
         """See `_host.Host`."""

@@ -28,9 +28,10 @@ class Election(ElectionBase):
     async def campaign(self, value: str | bytes = b"", timeout: Span | Default | None = DEFAULT) -> Leadership:
         """Stands for election, and waits until it leads. Leaving the block of what this returns resigns.
 
-        Arguments and errors are those of `leasehold.Election.campaign`. Cancelling the task withdraws the candidate.
+        Arguments and errors are those of `leasehold.Election.campaign`. Cancelling the task withdraws the candidate, and waits
+        for that: for a second if etcd does not confirm it.
         """
-        return claim(Leadership(await host().run(self._campaigning(value, timeout))))
+        return claim(Leadership(await host().settle(self._campaigning(value, timeout))))
 
     async def leader(self) -> Leader | None:
         """Who leads now; `None` if nobody does. A moment later that may be wrong. Errors are those of `Lock.queue`."""

@@ -52,6 +52,10 @@ class Host(Protocol):
         """Starts an operation and waits for its result. Cancelled, it cancels the operation and does not wait for it."""
         ...
 
+    async def settle(self, call: _native.Call[_native.Guard]) -> _native.Guard:
+        """As `run`. Cancelled, it waits until the operation is over, and a lock that was won nevertheless is released."""
+        ...
+
     def start(self, call: _native.Call[object], handler: Handler) -> int:
         """Starts an operation whose results `handler` takes on the loop. Returns its id, for cancelling it."""
         ...

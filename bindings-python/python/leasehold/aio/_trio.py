@@ -8,10 +8,11 @@ import outcome
 import trio
 
 from leasehold import _native
+from leasehold._completions import is_won, taken
 from leasehold._dispatch import complain
 
 if TYPE_CHECKING:
-    from leasehold._completions import Handler
+    from leasehold._completions import Ended, Handler
     from leasehold._errors import LeaseholdError
     from leasehold._scopes import Owner
     from leasehold.aio._host import Canceller, Event
@@ -74,6 +75,26 @@ class Host:
 
         operation = self.start(call, complete)
         return cast("T", await trio.lowlevel.wait_task_rescheduled(abort))
+
+    async def settle(self, call: _native.Call[_native.Guard]) -> _native.Guard:
+        """See `_host.Host`."""
+        is_over, ended = trio.Event(), list["Ended"]()
+
+        def complete(value: object, error: LeaseholdError | None, _is_last: bool, /) -> None:
+            ended.append((value, error))
+            is_over.set()
+
+        operation = self.start(call, complete)
+        try:
+            await is_over.wait()
+        except BaseException:
+            _native.cancel(operation)
+            with trio.CancelScope(shield=True):
+                await is_over.wait()
+                if is_won(ended[0]):
+                    await self.run(taken(ended[0]).release())
+            raise
+        return taken(ended[0])
 
     def start(self, call: _native.Call[object], handler: Handler) -> int:
         """See `_host.Host`."""
