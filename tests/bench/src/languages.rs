@@ -28,7 +28,7 @@ const PATIENCE: Duration = Duration::from_secs(60);
 const LIMITS: [(&str, &str, f64); 5] = [
     ("c", "sync", 1.05),
     ("python", "sync", 1.10),
-    ("python", "async", 1.25),
+    ("python", "async", 1.20),
     ("node", "async", 1.10),
     ("java", "sync", 1.10),
 ];
