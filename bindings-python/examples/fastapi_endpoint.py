@@ -7,11 +7,12 @@ from __future__ import annotations
 
 import os
 from contextlib import asynccontextmanager
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Annotated
 
-from fastapi import FastAPI, HTTPException
+from fastapi import Depends, FastAPI
 
-from leasehold import LockTimeout, aio
+from leasehold import aio
+from leasehold.fastapi import locked
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
@@ -27,14 +28,11 @@ async def lifespan(_app: FastAPI) -> AsyncIterator[None]:
 
 
 app = FastAPI(lifespan=lifespan)
+Held = Annotated[aio.Guard, Depends(locked(client, "/lock/document/{document}", timeout=0.5, cancel_on_loss=True))]
 
 
 @app.post("/documents/{document}")
-async def publish(document: str) -> dict[str, int]:
+async def publish(document: str, guard: Held) -> dict[str, int]:
     """Publishes it. A request that is given up, or loses the lock, is cancelled and leaves nothing behind."""
-    try:
-        async with client.lock(f"/lock/document/{document}", timeout=0.5, cancel_on_loss=True) as guard:
-            revision = await guard.put(f"/published/{document}", "1")
-            return {"token": guard.token, "revision": revision}
-    except LockTimeout as busy:
-        raise HTTPException(423, "somebody else is at it", {"Retry-After": "1"}) from busy
+    revision = await guard.put(f"/published/{document}", "1")
+    return {"token": guard.token, "revision": revision}

@@ -110,6 +110,11 @@ class ClientBase:
         raise TypeError(msg)
 
 
+def insides(client: ClientBase) -> tuple[_native.Client, tuple[str, str]]:
+    """The native half of a client, and what makes its names its own: for the rest of the package."""
+    return client._native, client._place  # pyright: ignore[reportPrivateUsage] - here alone
+
+
 class LockOptions(TypedDict, total=False):
     """How a lock is acquired: keywords of everything that makes one."""
 
@@ -173,8 +178,7 @@ class LockBase(Generic[G]):
         self, client: ClientBase, claims: Sequence[_shapes.Claim], how: How, current: ContextVar[G | None]
     ) -> None:
         """Locks come from clients. `current` is the innermost guard of a context."""
-        self._native = client._native  # pyright: ignore[reportPrivateUsage] - of this module
-        self._place = client._place  # pyright: ignore[reportPrivateUsage]
+        self._native, self._place = insides(client)
         self._claims = list(claims)
         self._how = how
         url, namespace = self._place
@@ -197,6 +201,11 @@ class LockBase(Generic[G]):
         return f"<{type(self).__module__}.{type(self).__name__} {', '.join(map(repr, self.names))}>"
 
 
+def insides_of_lock(lock: LockBase[G]) -> tuple[_native.Client, list[_shapes.Claim], Scopes[G]]:
+    """Whose it is, what it claims, and who is inside of it: for the rest of the package."""
+    return lock._native, lock._claims, lock._scopes  # pyright: ignore[reportPrivateUsage] - here alone
+
+
 class ElectionBase:
     """The election of a name: its candidates queue, and the first of them leads."""
 
@@ -204,7 +213,7 @@ class ElectionBase:
 
     def __init__(self, client: ClientBase, name: str, how: How) -> None:
         """Elections come from clients."""
-        self._native = client._native  # pyright: ignore[reportPrivateUsage] - of this module
+        self._native, _ = insides(client)
         self._how = how
         self.name = name
 
@@ -229,11 +238,12 @@ def claims_of(client: ClientBase, locks: Sequence[str | LockBase[Any]]) -> list[
     for lock in locks:
         if isinstance(lock, str):
             claims.append((lock, False, None))
-        elif lock._native is client._native:  # pyright: ignore[reportPrivateUsage]
-            claims.extend(lock._claims)  # pyright: ignore[reportPrivateUsage]
-        else:
+            continue
+        owner, its, _ = insides_of_lock(lock)
+        if owner is not insides(client)[0]:
             msg = f"{lock!r} is of another client: only locks of one client can be acquired together"
             raise InvalidArgument(msg)
+        claims.extend(its)
     return claims
 
 

@@ -13,12 +13,17 @@ if TYPE_CHECKING:
 G = TypeVar("G", bound="GuardBase")
 
 
+def native(guard: GuardBase) -> _native.Guard:
+    """The native half of a guard, for the rest of the package."""
+    return guard._native  # pyright: ignore[reportPrivateUsage] - here alone
+
+
 def claim(guard: G) -> G:
     """Notes that the user has it. The last step of an acquire: Ctrl-C before it releases the lock.
 
     From then on a guard that is forgotten warns, and stays held: whether the work that it protects is over, nobody knows.
     """
-    guard._native.is_claimed = True  # pyright: ignore[reportPrivateUsage] - of this module
+    native(guard).is_claimed = True
     return guard
 
 

@@ -55,7 +55,8 @@ class Block(Generic[G]):
         self.outer = outer
 
 
-_lock = threading.Lock()
+# One that is freed inside of it may leave its block: whatever frees something may free that.
+_lock = threading.RLock()
 _open: dict[Place, list[Block[GuardBase]]] = {}
 
 
@@ -94,7 +95,7 @@ class Scopes(Generic[G]):
         self._current.set(guard)
 
     def abandon(self, guard: G | None) -> None:
-        """Notes that whoever has this guard did not get in: something was raised on the way, by Ctrl-C at any point of it."""
+        """Notes that whoever has this guard is not in any more, or did not get in: by Ctrl-C at any point on the way, say."""
         with _lock:
             for block in [block for block in self._blocks if block.guard is guard]:
                 self._remove(block)
@@ -130,6 +131,12 @@ class Scopes(Generic[G]):
         # Left in another context than it was entered in, there is nothing to go back to.
         if self._current.get() is block.guard:
             self._current.set(block.outer)
+            return
+        # Left before one that was entered later: that one is not to go back to it.
+        for others in _open.values():
+            for other in others:
+                if other.outer is block.guard:
+                    other.outer = block.outer
 
 
 def _is_around(owner: Owner, block: Block[GuardBase], has_limit: bool) -> bool:
@@ -152,7 +159,7 @@ def _fits(claim: Claim, others: list[Claim]) -> bool:
 
 def _forget() -> None:
     global _lock  # noqa: PLW0603 - another thread of the parent's may have had it
-    _lock = threading.Lock()
+    _lock = threading.RLock()
     # A child of a fork waits for its parent there, not for itself.
     _open.clear()
 

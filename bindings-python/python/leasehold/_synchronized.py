@@ -27,17 +27,12 @@ def synchronized(
     """For functions: `lock` makes the lock of a name."""
 
     def decorate(function: F) -> F:
-        kind = _kind(function)
-        if kind == _COROUTINE:
-            msg = f"{_named(function)} is {kind}; use the client of leasehold.aio for it, or take the lock inside it"
-            raise InvalidArgument(msg)
-        _refuse(function, kind)
-        naming = Naming(name, function)
+        naming = Naming(name, checked(function))
 
         @functools.wraps(function)
         def locked(*args: object, **kwargs: object) -> object:
             with lock(naming.of(args, kwargs)):
-                return _done(function, function(*args, **kwargs))
+                return done(function, function(*args, **kwargs))
 
         return cast("F", locked)
 
@@ -61,11 +56,25 @@ def synchronized_async(
         @functools.wraps(function)
         async def locked(*args: object, **kwargs: object) -> object:
             async with lock(naming.of(args, kwargs)):
-                return _done(function, await function(*args, **kwargs))
+                return done(function, await function(*args, **kwargs))
 
         return cast("F", locked)
 
     return decorate
+
+
+def checked(function: F) -> F:
+    """The function itself.
+
+    Raises:
+        InvalidArgument: its body would not run when it is called.
+    """
+    kind = _kind(function)
+    if kind == _COROUTINE:
+        msg = f"{_named(function)} is {kind}; use the client of leasehold.aio for it, or take the lock inside it"
+        raise InvalidArgument(msg)
+    _refuse(function, kind)
+    return function
 
 
 def _kind(function: object) -> str | None:
@@ -92,7 +101,7 @@ def _refuse(function: object, kind: str | None) -> None:
         raise InvalidArgument(msg)
 
 
-def _done(function: object, result: object) -> object:
+def done(function: object, result: object) -> object:
     """What it returned, unless that is still to run. Raised inside the lock, with nothing run yet."""
     if inspect.isawaitable(result) or inspect.isgenerator(result) or inspect.isasyncgen(result):
         if inspect.iscoroutine(result) or inspect.isgenerator(result):

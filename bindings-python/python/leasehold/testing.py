@@ -2,12 +2,13 @@
 
 Most tests need neither: `leasehold.Client("memory://")` is a store inside the process.
 
-With pytest, say `pytest_plugins = ["leasehold.testing"]` in the outermost `conftest.py`; then the fixture `leasehold_etcd` is an
-`Etcd` for the whole run.
+With pytest, say `pytest_plugins = ["leasehold.testing"]` in the outermost `conftest.py`; then the fixture `leasehold_client` is a
+client of such a store, and `leasehold_etcd` an `Etcd` for the whole run.
 """
 
 from __future__ import annotations
 
+import json
 import os
 import shutil
 import socket
@@ -16,15 +17,19 @@ import sys
 import tempfile
 import threading
 import time
+import urllib.request
+from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 from leasehold import _dispatch
+from leasehold._base import insides
 from leasehold._completions import losses
 from leasehold._errors import LeaseholdError, Unsupported
+from leasehold._guard import native
 from leasehold._sync import Client
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Generator, Iterator
 
     from typing_extensions import Self
 
@@ -85,6 +90,28 @@ class Etcd:
             self.stop()
             raise
 
+    @property
+    def pid(self) -> int:
+        """Its process, for tests that stop it for a while (`SIGSTOP`, `SIGCONT`) or kill it."""
+        return self._process.pid
+
+    def revoke(self, guard: GuardBase) -> None:
+        """Ends the lease of `guard`, and so all that its client holds with that TTL, and waits until it knows.
+
+        The reason is `LEASE_REVOKED`.
+
+        Raises:
+            OSError: this etcd has no such lease, or did not answer.
+            TimeoutError: the guard has not noticed within 10 s.
+        """
+        request = urllib.request.Request(  # noqa: S310 - to the etcd that was started here
+            f"{self.url}/v3/lease/revoke", json.dumps({"ID": str(int(guard.lease, 16))}).encode(), method="POST"
+        )
+        # On loopback no proxy of the environment can help.
+        direct = urllib.request.build_opener(urllib.request.ProxyHandler({}))
+        with _noticed(guard), direct.open(request, timeout=_LOSS_SECONDS):
+            pass
+
     def stop(self) -> None:
         """Ends it and removes its data. Twice is no error."""
         if self._process.poll() is None:
@@ -140,11 +167,18 @@ def lose(client: ClientBase, guard: GuardBase) -> None:
         NotHeld: it holds nothing any more. Otherwise as `leasehold.Lock.force_release`.
         TimeoutError: it has not noticed within 10 s.
     """
+    asks, _ = insides(client)
+    with _noticed(guard):
+        asks.force_release(guard.name, guard.token).block()
+
+
+@contextmanager
+def _noticed(guard: GuardBase) -> Generator[None]:
+    """Waits until the guard knows what the block did to it."""
     is_told = threading.Event()
     # Told on the thread for callbacks: a loop that runs here waits meanwhile.
-    told = losses(lambda _: is_told.set())
-    _dispatch.start(guard._native.lost(), told)  # pyright: ignore[reportPrivateUsage]
-    client._native.force_release(guard.name, guard.token).block()  # pyright: ignore[reportPrivateUsage]
+    _dispatch.start(native(guard).lost(), losses(lambda _: is_told.set()))
+    yield
     if not is_told.wait(_LOSS_SECONDS):
         msg = f"{guard!r} has not noticed its loss; are its client and this one on the same etcd and namespace?"
         raise TimeoutError(msg)
@@ -174,3 +208,9 @@ else:
             pytest.skip(str(error))
         with etcd:
             yield etcd
+
+    @pytest.fixture
+    def leasehold_client() -> Iterator[Client]:
+        """A client of a store of its own, `memory://`, for one test; `aio.Client.of` makes one for a loop of it."""
+        with Client("memory://") as client:
+            yield client

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from leasehold._errors import LeaseholdError, LockTimeout, NotHeld
+from leasehold._guard import native
 from leasehold._logs import logger
 from leasehold.aio._host import host
 
@@ -45,7 +46,7 @@ class TaskLock:
             NotHeld: nobody has acquired it here. It is a `RuntimeError`.
         """
         guard = self._pop()
-        host().start(guard._native.release(), _logged(guard))  # pyright: ignore[reportPrivateUsage]
+        host().start(native(guard).release(), _logged(guard))
 
     def locked(self) -> bool:
         """Whether this object holds it. Asks nobody."""
