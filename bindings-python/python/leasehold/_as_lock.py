@@ -130,4 +130,5 @@ class ThreadLock:
 
     def __repr__(self) -> str:
         """For people."""
-        return f"<{type(self).__module__}.{type(self).__name__} of {self._lock!r}>"
+        state = "held" if self.owned() else "not held"
+        return f"<{type(self).__module__}.{type(self).__name__} of {self._lock!r}, {state} here>"
