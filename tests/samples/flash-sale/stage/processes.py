@@ -210,7 +210,7 @@ class Instance(Child):
         options = {
             "server.port": port,
             "spring.data.redis.port": redis.port,
-            "leasehold.endpoints": etcd.endpoint,
+            "etcd.servers": etcd.endpoint,
             "leasehold.ttl": f"{ttl}s",
             "sale.instance": name,
         }

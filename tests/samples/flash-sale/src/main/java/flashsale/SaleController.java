@@ -2,6 +2,7 @@ package flashsale;
 
 import java.time.Duration;
 import java.util.Map;
+import org.springframework.beans.factory.annotation.Value;
 import org.springframework.http.HttpStatus;
 import org.springframework.http.ResponseEntity;
 import org.springframework.web.bind.annotation.GetMapping;
@@ -10,15 +11,25 @@ import org.springframework.web.bind.annotation.PostMapping;
 import org.springframework.web.bind.annotation.RequestParam;
 import org.springframework.web.bind.annotation.RestController;
 
-/** {@code POST /buy/leasehold}: one purchase, under the lock of that name; {@code think} in milliseconds. */
+/**
+ * {@code POST /buy/leasehold}: one purchase, under the lock of that name; {@code think} in milliseconds. {@code GET /stock/reduce} is the
+ * same as readers of the article know it, under the lock of {@code ?lock=} or of the property {@code sale.lock}.
+ */
 @RestController
 class SaleController {
     private final Map<String, SaleLock> locks;
     private final Sale sale;
+    private final String usual;
 
-    SaleController(Map<String, SaleLock> locks, Sale sale) {
+    SaleController(Map<String, SaleLock> locks, Sale sale, @Value("${sale.lock}") String usual) {
         this.locks = locks;
         this.sale = sale;
+        this.usual = usual;
+    }
+
+    @GetMapping("/stock/reduce")
+    ResponseEntity<String> reduce(@RequestParam(required = false) String lock) {
+        return buy(lock == null ? usual : lock, 0);
     }
 
     @PostMapping("/buy/{lock}")
