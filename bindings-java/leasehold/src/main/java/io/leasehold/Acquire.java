@@ -17,6 +17,7 @@ import org.jspecify.annotations.Nullable;
  * @param client whose lock it is
  * @param claims what it claims, of one name or of several
  * @param ttl of the hold, unless it is the client's
+ * @param maxHold how long the hold lasts at most, however often it is renewed; null for as long as its owner wants
  * @param renew whether the hold is renewed
  * @param requeue whether to queue again when the session is lost while waiting
  * @param local how its place is shared with others of this client
@@ -26,6 +27,7 @@ record Acquire(
         LeaseholdClient client,
         List<Claim> claims,
         @Nullable Duration ttl,
+        @Nullable Duration maxHold,
         boolean renew,
         boolean requeue,
         Local local,
@@ -43,7 +45,7 @@ record Acquire(
     }
 
     static Acquire of(LeaseholdClient client, Claim claim) {
-        return new Acquire(client, List.of(claim), null, true, true, Local.NOT, null);
+        return new Acquire(client, List.of(claim), null, null, true, true, Local.NOT, null);
     }
 
     /** The name; of several, all of them, for people. */
@@ -54,39 +56,43 @@ record Acquire(
     }
 
     Acquire withClaims(List<Claim> claims) {
-        return new Acquire(client, List.copyOf(claims), ttl, renew, requeue, local, candidacy);
+        return new Acquire(client, List.copyOf(claims), ttl, maxHold, renew, requeue, local, candidacy);
     }
 
     Acquire withTtl(Duration ttl) {
-        return new Acquire(client, claims, ttl, renew, requeue, local, candidacy);
+        return new Acquire(client, claims, ttl, maxHold, renew, requeue, local, candidacy);
+    }
+
+    Acquire withMaxHold(Duration maxHold) {
+        return new Acquire(client, claims, ttl, maxHold, renew, requeue, local, candidacy);
     }
 
     Acquire withRenew(boolean renew) {
-        return new Acquire(client, claims, ttl, renew, requeue, local, candidacy);
+        return new Acquire(client, claims, ttl, maxHold, renew, requeue, local, candidacy);
     }
 
     Acquire withRequeue(boolean requeue) {
-        return new Acquire(client, claims, ttl, renew, requeue, local, candidacy);
+        return new Acquire(client, claims, ttl, maxHold, renew, requeue, local, candidacy);
     }
 
     Acquire withLocalFirst(int turns, @Nullable Duration time) {
-        return new Acquire(client, claims, ttl, renew, requeue, new Local(true, turns, time, local.linger), candidacy);
+        return new Acquire(client, claims, ttl, maxHold, renew, requeue, new Local(true, turns, time, local.linger), candidacy);
     }
 
     Acquire withLinger(Duration linger) {
         return new Acquire(
-                client, claims, ttl, renew, requeue, new Local(local.first, local.turns, local.time, linger), candidacy);
+                client, claims, ttl, maxHold, renew, requeue, new Local(local.first, local.turns, local.time, linger), candidacy);
     }
 
     /** The campaign of a candidate. */
     Acquire standingWith(byte[] value) {
-        return new Acquire(client, claims, ttl, renew, requeue, local, Objects.requireNonNull(value, "value"));
+        return new Acquire(client, claims, ttl, maxHold, renew, requeue, local, Objects.requireNonNull(value, "value"));
     }
 
     /** Waits for at most {@code wait} ({@link Spans}), interrupted or not. */
     Answer await(long wait) {
-        long begun = System.nanoTime();
-        return new Answer(this, begun, start(wait).await());
+        Listeners.Attempt attempt = client.listeners().acquiring(this);
+        return new Answer(this, attempt, start(wait, attempt).await());
     }
 
     /** Waits for at most {@code wait} ({@link Spans}); an interrupt gives up the place in the queue. */
@@ -94,25 +100,25 @@ record Acquire(
         if (Thread.interrupted()) {
             throw new InterruptedException();
         }
-        long begun = System.nanoTime();
+        Listeners.Attempt attempt = client.listeners().acquiring(this);
         try {
-            return new Answer(this, begun, start(wait).awaitOrCancel());
+            return new Answer(this, attempt, start(wait, attempt).awaitOrCancel());
         } catch (InterruptedException interrupted) {
-            failed(begun, ErrorCode.CANCELLED);
+            attempt.failed(ErrorCode.CANCELLED);
             throw interrupted;
         }
     }
 
     /** Does not wait. The limit is read when it starts: a bad one fails the future, like everything else. */
     CompletableFuture<Guard> async(LongSupplier wait) {
-        long begun = System.nanoTime();
+        Listeners.Attempt attempt = client.listeners().acquiring(this);
         CompletableFuture<Guard> acquired = client.async(
                 (queue, tag) -> start(wait.getAsLong(), queue, tag),
-                completion -> Guard.of(this, completion, begun));
-        if (!client.listeners().isEmpty()) {
+                completion -> Guard.of(this, completion, attempt));
+        if (attempt.isHeard()) {
             acquired.whenComplete((guard, error) -> {
                 if (error != null) {
-                    failed(begun, error instanceof LeaseholdException failure ? failure.code() : ErrorCode.CANCELLED);
+                    attempt.failed(error);
                 }
             });
         }
@@ -140,12 +146,18 @@ record Acquire(
         return tried;
     }
 
-    private Waiter start(long wait) {
-        return client.wait((queue, tag) -> start(wait, queue, tag));
+    private Waiter start(long wait, Listeners.Attempt attempt) {
+        try {
+            return client.wait((queue, tag) -> start(wait, queue, tag));
+        } catch (Throwable refused) {
+            attempt.failed(refused);
+            throw refused;
+        }
     }
 
     private long start(long wait, long queue, long tag) {
         long millis = Spans.millisIfAny(ttl, "the TTL");
+        checkMaxHold();
         if (candidacy != null) {
             return Native.clientCampaign(client.handle(), name(), candidacy, wait, millis, renew, requeue, queue, tag);
         }
@@ -174,25 +186,34 @@ record Acquire(
                 tag);
     }
 
-    private void failed(long begun, ErrorCode code) {
-        client.listeners().failed(name(), begun, code);
+    private void checkMaxHold() {
+        if (maxHold == null) {
+            return;
+        }
+        if (maxHold.isZero() || maxHold.isNegative()) {
+            throw new InvalidArgumentException("the longest time of a hold must be positive, not " + maxHold);
+        }
+        if (local.first || local.linger != null) {
+            throw new InvalidArgumentException("a hold whose place is shared with others of this client (local first, linger) cannot"
+                    + " have a longest time: what ends it would end theirs; give one of both");
+        }
     }
 
     /** What came of it. */
-    record Answer(Acquire acquire, long begun, Completion completion) {
+    record Answer(Acquire acquire, Listeners.Attempt attempt, Completion completion) {
         /** The guard, or the exception. */
         Guard guard() {
             if (completion.isFailure()) {
-                acquire.failed(begun, ErrorCode.of((int) completion.a()));
+                attempt.failed(ErrorCode.of((int) completion.a()));
                 throw completion.failure();
             }
-            return Guard.of(acquire, completion, begun);
+            return Guard.of(acquire, completion, attempt);
         }
 
         /** The guard, empty if it was not acquired, or the exception. */
         Optional<Guard> guardIfAny() {
             if (completion.is(ErrorCode.NOT_ACQUIRED)) {
-                acquire.failed(begun, ErrorCode.NOT_ACQUIRED);
+                attempt.failed(ErrorCode.NOT_ACQUIRED);
                 return Optional.empty();
             }
             return Optional.of(guard());

@@ -1,5 +1,7 @@
 package io.leasehold;
 
+import java.util.List;
+
 /**
  * What an acquire claims of a name.
  *
@@ -29,6 +31,24 @@ record Claim(String name, Kind kind, int permits, int limit) {
 
     static Claim permits(String name, int permits, int limit) {
         return new Claim(name, Kind.PERMITS, permits, limit);
+    }
+
+    /** Whether both claim the same of the same names, in the same order; by hand, for the reason that {@link #serves} has. */
+    static boolean areSame(List<Claim> one, List<Claim> other) {
+        if (one.size() != other.size()) {
+            return false;
+        }
+        for (int index = 0; index < one.size(); index++) {
+            Claim claim = one.get(index);
+            Claim that = other.get(index);
+            if (!claim.name.equals(that.name)
+                    || claim.kind != that.kind
+                    || claim.permits != that.permits
+                    || claim.limit != that.limit) {
+                return false;
+            }
+        }
+        return true;
     }
 
     /** Whether who has this has that, too. Compares by hand: Java 17 keeps the class of a record whose {@code equals} was used. */

@@ -26,20 +26,21 @@ public final class Guard implements AutoCloseable {
     private final String lease;
     private final Listeners.Hold hold;
     private final Leak leak;
+    private final @Nullable HoldLimit limit;
     private final java.lang.ref.Cleaner.Cleanable cleanable;
     private final AtomicReference<@Nullable CompletableFuture<LostReason>> lost = new AtomicReference<>();
 
     /** The guard of what was acquired. If none can be made, nobody holds it. */
-    static Guard of(Acquire acquire, Completion acquired, long begun) {
+    static Guard of(Acquire acquire, Completion acquired, Listeners.Attempt attempt) {
         try {
-            return new Guard(acquire, acquired, begun);
+            return new Guard(acquire, acquired, attempt);
         } catch (Throwable noMemory) {
             Native.guardFree(acquired.a());
             throw noMemory;
         }
     }
 
-    private Guard(Acquire acquire, Completion acquired, long begun) {
+    private Guard(Acquire acquire, Completion acquired, Listeners.Attempt attempt) {
         client = acquire.client();
         name = acquire.name();
         handle = acquired.a();
@@ -47,9 +48,10 @@ public final class Guard implements AutoCloseable {
         sequence = acquired.c();
         keys = acquired.keys();
         lease = Completion.text(acquired.second());
-        hold = client.listeners().acquired(client, handle, name, begun);
+        hold = attempt.acquired(client, handle);
         leak = new Leak(client.state(), handle, name, token, acquire.renew());
         cleanable = LeaseholdClient.CLEANER.register(this, leak);
+        limit = acquire.maxHold() == null ? null : HoldLimit.start(acquire, token);
     }
 
     /**
@@ -117,7 +119,7 @@ public final class Guard implements AutoCloseable {
      * @return whether it is certainly held
      */
     public boolean held() {
-        return Native.guardHeld(handle);
+        return !isOverLimit() && Native.guardHeld(handle);
     }
 
     /**
@@ -126,7 +128,8 @@ public final class Guard implements AutoCloseable {
      * @return the time; zero if it is lost or released
      */
     public Duration remaining() {
-        return Duration.ofNanos(Native.guardRemaining(handle));
+        long nanos = Native.guardRemaining(handle);
+        return Duration.ofNanos(limit == null ? nanos : Math.min(nanos, limit.remaining()));
     }
 
     /**
@@ -321,8 +324,14 @@ public final class Guard implements AutoCloseable {
      * @return done when etcd has confirmed it
      */
     public CompletableFuture<@Nullable Void> releaseAsync() {
+        boolean isTooLate = isOverLimit();
         settle();
-        Operation<@Nullable Void> operation = new Operation<>(client.executor(), done -> null);
+        Operation<@Nullable Void> operation = new Operation<>(client.executor(), done -> {
+            if (isTooLate) {
+                throw HoldLimit.passed(name);
+            }
+            return null;
+        });
         operation.whenComplete((done, error) -> hold.ended(error instanceof LockLostException lost ? lost.reason() : null));
         return operation.start(() -> Dispatcher.start(operation, this::startRelease));
     }
@@ -353,6 +362,30 @@ public final class Guard implements AutoCloseable {
         }
     }
 
+    /**
+     * {@link #close} without waiting here: like it, it is silent about everything but a loss.
+     *
+     * @return done when the lock is released, or on its way to be; fails with {@link LockLostException} if it had been lost
+     */
+    public CompletableFuture<@Nullable Void> closeAsync() {
+        CompletableFuture<@Nullable Void> closed = new CompletableFuture<>();
+        if (leak.isSettled) {
+            closed.complete(null);
+            return closed;
+        }
+        releaseAsync().whenComplete((done, error) -> {
+            if (error == null
+                    || error instanceof NotHeldException
+                    || error instanceof UnavailableException
+                    || error instanceof DeadlineExceededException) {
+                closed.complete(null);
+            } else {
+                closed.completeExceptionally(error);
+            }
+        });
+        return closed;
+    }
+
     @Override
     public String toString() {
         return "Guard[" + name + ", token " + token + "]";
@@ -378,10 +411,19 @@ public final class Guard implements AutoCloseable {
     // --- the inside ---
 
     private Completion awaitRelease() {
+        boolean isTooLate = isOverLimit();
         settle();
         Completion completion = Waiter.start(this::startRelease).await();
+        if (isTooLate && !completion.isFailure()) {
+            completion = HoldLimit.passed(completion, name);
+        }
         hold.ended(completion.is(ErrorCode.LOST) ? LostReason.of((int) completion.b()) : null);
         return completion;
+    }
+
+    /** Whether it has been held for longer than it may be, though etcd may not know yet: then it is lost, whatever etcd says. */
+    private boolean isOverLimit() {
+        return limit != null && limit.isOver();
     }
 
     private long startRelease(long queue, long tag) {
@@ -413,6 +455,9 @@ public final class Guard implements AutoCloseable {
     private void settle() {
         leak.isSettled = true;
         cleanable.clean();
+        if (limit != null) {
+            limit.cancel();
+        }
     }
 
     /** Has {@code future} told of the loss. */

@@ -77,6 +77,18 @@ public final class LeaseholdLock implements Lock {
     }
 
     /**
+     * The same lock, whose holds last at most {@code longest}: they are renewed until then, and lost then, with {@link
+     * LostReason#KEY_DELETED}, whatever their owner does. After a crash the lock is free after the TTL, as without. Not together with
+     * {@link #withLocalFirst} or {@link #withLinger}, whose holds share a key.
+     *
+     * @param longest how long a hold lasts at most; positive
+     * @return a lock with this option
+     */
+    public LeaseholdLock withMaxHold(Duration longest) {
+        return new LeaseholdLock(acquire.withMaxHold(Objects.requireNonNull(longest, "longest")));
+    }
+
+    /**
      * The same lock, with or without a second chance: whether an acquire queues again, at the end, if its session is lost while
      * it waits. Without, it fails with {@link LockLostException}.
      *
@@ -464,6 +476,17 @@ public final class LeaseholdLock implements Lock {
     public CompletableFuture<@Nullable Void> forceReleaseAsync(long token) {
         return client.async(
                 (queue, tag) -> Native.clientForceRelease(client.handle(), oneName(), token, queue, tag), done -> null);
+    }
+
+    /** Lock objects of one client that claim the same are the same lock, whatever else they say. */
+    @Override
+    public boolean equals(@Nullable Object other) {
+        return other instanceof LeaseholdLock lock && client == lock.client && Claim.areSame(claims, lock.claims);
+    }
+
+    @Override
+    public int hashCode() {
+        return name().hashCode();
     }
 
     @Override

@@ -11,6 +11,16 @@ import org.jspecify.annotations.Nullable;
  */
 public interface LockListener {
     /**
+     * An acquire begins: it asks etcd, and may have to wait. It ends with one call of {@link #acquired} or {@link #failed}.
+     *
+     * @param name the name of the lock
+     * @return who is told, too, what becomes of this acquire and of its hold, and of no other: a span, say. Null is nobody.
+     */
+    default @Nullable LockListener acquiring(String name) {
+        return null;
+    }
+
+    /**
      * A lock was acquired.
      *
      * @param name its name

@@ -133,6 +133,7 @@ final class ThreadHolds {
             if (!entry.hold.guard.held()) {
                 // It is lost, and stays lost: any operation tells why, without asking etcd.
                 entry.hold.guard.extend(Duration.ofSeconds(2));
+                throw HoldLimit.passed(claim.name());
             }
         }
         claims.forEach(claim -> held(claim).change(claim, 1));

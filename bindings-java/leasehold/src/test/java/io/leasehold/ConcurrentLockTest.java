@@ -128,6 +128,10 @@ final class ConcurrentLockTest {
     @Test
     void itSaysWhatItIs() {
         assertTrue(lock.toString().contains(name));
+        assertEquals(client.lock(name), lock);
+        assertEquals(client.lock(name).hashCode(), lock.hashCode());
+        assertFalse(lock.equals(client.lock(name + "/other")));
+        assertFalse(lock.equals(client.readWriteLock(name).readLock()));
         assertThrows(UnsupportedOperationException.class, lock::newCondition);
     }
 }
