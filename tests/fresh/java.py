@@ -27,7 +27,7 @@ HERE = Path(__file__).resolve().parent
 TARGET = Path(subprocess.run([ROOT / "scripts/target"], capture_output=True, text=True, check=True).stdout.strip())
 ADDRESS = "http://127.0.0.1:2379"
 # What users get; the rest are programs of ours.
-MODULES = ["bom", "leasehold-test", "spring/locked", "spring/integration", "spring/shedlock", "spring/starter"]
+MODULES = ["bom", "leasehold-test", "spring/reactor", "spring/locked", "spring/integration", "spring/shedlock", "spring/starter"]
 # Beside the one that the starter is built for.
 BOOT_3 = "3.5.8"
 START_SECONDS = 60

@@ -6,6 +6,7 @@ import java.lang.annotation.Inherited;
 import java.lang.annotation.Retention;
 import java.lang.annotation.RetentionPolicy;
 import java.lang.annotation.Target;
+import org.springframework.aot.hint.annotation.Reflective;
 
 /**
  * The method runs while its caller holds a lock, and never without it. Needs {@link EnableLocked}, or the starter for Spring Boot.
@@ -37,6 +38,7 @@ import java.lang.annotation.Target;
 @Retention(RetentionPolicy.RUNTIME)
 @Inherited
 @Documented
+@Reflective(LockedHints.class)
 public @interface Locked {
     /**
      * The name of the lock: text with expressions in it, such as {@code order:#{#id}}.
@@ -74,12 +76,22 @@ public @interface Locked {
     String ttl() default "";
 
     /**
-     * How long the lock is held at most: it is not renewed and frees itself then, even while the method still runs, which then
-     * ends with {@link io.leasehold.LockLostException}. After a crash it stays taken for as long.
+     * How long the lock is held at most: it is renewed until then and free then, even while the method still runs, which then
+     * ends with {@link io.leasehold.LockLostException}. After a crash it is free after the {@link #ttl}, as without.
      *
-     * @return the time, at least 2 s, in whole seconds, rounded up, instead of {@link #ttl}; empty, the default, is no limit
+     * @return the time; empty, the default, is no limit
      */
     String maxHold() default "";
+
+    /**
+     * What to call instead of the method when the lock is not to be had within {@link #waitFor()}: the name of another method of
+     * the bean, of any visibility, with the same parameters and type. It can have one more parameter at the end, the {@link
+     * io.leasehold.NotAcquiredException}; with a {@link io.leasehold.LeaseholdException} there it is called, too, when etcd does not
+     * answer ({@link io.leasehold.UnavailableException}, {@link io.leasehold.DeadlineExceededException}). It runs without the lock.
+     *
+     * @return the name; empty, the default, is none. Not together with {@link OnBusy#SKIP}.
+     */
+    String fallback() default "";
 
     /**
      * Which client, where there are several.

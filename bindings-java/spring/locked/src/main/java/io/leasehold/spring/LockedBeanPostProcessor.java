@@ -155,8 +155,9 @@ public final class LockedBeanPostProcessor extends AbstractBeanFactoryAwareAdvis
         found.forEach(method -> checker.method(method, type));
         if (!found.isEmpty() && Modifier.isFinal(type.getModifiers()) && !ClassUtils.isLambdaClass(type)
                 && !java.lang.reflect.Proxy.isProxyClass(type)) {
-            throw new IllegalStateException("@Locked on " + found.iterator().next() + ": its class is final, so that no proxy can"
-                    + " take the lock; make it an ordinary class");
+            throw new LockedRefusedException(
+                    found.iterator().next().toString(),
+                    "its class is final, so that no proxy can take the lock; make it an ordinary class");
         }
     }
 

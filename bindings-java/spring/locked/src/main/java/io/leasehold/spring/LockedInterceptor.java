@@ -2,6 +2,7 @@ package io.leasehold.spring;
 
 import io.leasehold.Guard;
 import io.leasehold.LeaseholdClient;
+import io.leasehold.LeaseholdException;
 import io.leasehold.LeaseholdLock;
 import io.leasehold.LockLostException;
 import java.lang.reflect.Method;
@@ -60,9 +61,9 @@ final class LockedInterceptor implements MethodInterceptor {
         LockedMethod method = method(called(invocation, target), AopUtils.getTargetClass(target));
         LeaseholdLock lock = method.lock(client(method), target, invocation.getArguments());
         if (method.deferral == Deferral.PUBLISHER) {
-            return ReactiveLock.around(method, lock, invocation);
+            return ReactiveLocked.around(method, lock, invocation, target);
         }
-        return block(method, lock, invocation);
+        return block(method, lock, invocation, target);
     }
 
     /** The method that says how to lock: that of the bean's class, or of an interface, where the class is a proxy's. */
@@ -81,16 +82,25 @@ final class LockedInterceptor implements MethodInterceptor {
 
     // --- where a thread waits for the lock ---
 
-    private @Nullable Object block(LockedMethod method, LeaseholdLock lock, MethodInvocation invocation) throws Throwable {
+    private @Nullable Object block(LockedMethod method, LeaseholdLock lock, MethodInvocation invocation, Object target)
+            throws Throwable {
         boolean isInTransaction = HAS_TRANSACTIONS && lock.getHoldCount() == 0 && OuterTransactions.isActive();
         if (isInTransaction) {
             tell(method);
         }
-        if (!take(lock, method)) {
-            if (method.skips) {
-                return method.skipped();
+        Fallback fallback = method.fallback;
+        try {
+            if (!take(lock, method)) {
+                if (method.skips) {
+                    return method.skipped();
+                }
+                throw method.busy(lock);
             }
-            throw method.busy(lock);
+        } catch (LeaseholdException notToBeHad) {
+            if (fallback == null || !fallback.isFor(notToBeHad)) {
+                throw notToBeHad;
+            }
+            return fallback.call(target, invocation.getArguments(), notToBeHad);
         }
         boolean isKept = false;
         if (isInTransaction && outerTransaction == OuterTransaction.HOLD) {
@@ -203,7 +213,7 @@ final class LockedInterceptor implements MethodInterceptor {
     /** A stage that is done when the work is done and the lock released. To cancel it cancels the work, as far as that can be. */
     private static <T> CompletableFuture<T> span(CompletionStage<T> stage, Guard guard) {
         CompletableFuture<T> spanning = new CompletableFuture<>();
-        stage.whenComplete((value, failure) -> Release.of(guard).whenComplete((done, lost) -> {
+        stage.whenComplete((value, failure) -> guard.closeAsync().whenComplete((done, lost) -> {
             if (failure != null) {
                 Throwable cause = failure instanceof CompletionException && failure.getCause() != null
                         ? failure.getCause()

@@ -64,13 +64,16 @@ final class LockedMethod {
     /** Which client's; empty for the primary one's. */
     final String client;
 
+    /** What is called instead, where the lock is not to be had. */
+    final @Nullable Fallback fallback;
+
     final boolean skips;
     final boolean declaresInterrupts;
 
     /**
      * Reads the annotation of a method that has one.
      *
-     * @throws IllegalStateException if it cannot be carried out; the message says why
+     * @throws LockedRefusedException if it cannot be carried out; the message says why
      */
     LockedMethod(Method method, Class<?> type, ConfigurableBeanFactory beans) {
         this.method = method;
@@ -91,9 +94,7 @@ final class LockedMethod {
         this.deferral = isAsync && returns == Future.class ? Deferral.NONE : Deferral.of(returns);
         this.isOpen = Deferral.isOpen(returns);
         checkShape(returned);
-        if (ttl != null && maxHold != null) {
-            throw refused("it has both a ttl and a maxHold, which is a TTL that is not renewed; give one of them");
-        }
+        this.fallback = fallback(locked, type);
         if (BARE_EXPRESSION.matcher(text).matches()) {
             throw refused("the name \"" + text + "\" is the same text for every call; write #{" + text + "} for its value");
         }
@@ -117,10 +118,8 @@ final class LockedMethod {
     /** The lock for this call. */
     LeaseholdLock lock(LeaseholdClient client, Object target, @Nullable Object[] arguments) {
         LeaseholdLock lock = client.lock(name(target, arguments));
-        if (maxHold != null) {
-            return lock.withTtl(maxHold).withRenew(false);
-        }
-        return ttl == null ? lock : lock.withTtl(ttl);
+        lock = ttl == null ? lock : lock.withTtl(ttl);
+        return maxHold == null ? lock : lock.withMaxHold(maxHold);
     }
 
     private String name(Object target, @Nullable Object[] arguments) {
@@ -203,8 +202,11 @@ final class LockedMethod {
             if (span.isNegative()) {
                 throw new IllegalArgumentException("it is negative");
             }
-            if (!attribute.equals("waitFor") && span.compareTo(Duration.ofSeconds(2)) < 0) {
+            if (attribute.equals("ttl") && span.compareTo(Duration.ofSeconds(2)) < 0) {
                 throw new IllegalArgumentException("it is shorter than 2 s");
+            }
+            if (attribute.equals("maxHold") && span.isZero()) {
+                throw new IllegalArgumentException("it is nothing");
             }
             return span;
         } catch (IllegalArgumentException error) {
@@ -217,8 +219,29 @@ final class LockedMethod {
         return resolved == null ? "" : resolved;
     }
 
-    IllegalStateException refused(String why) {
-        return new IllegalStateException("@Locked on " + method + ": " + why);
+    private @Nullable Fallback fallback(Locked locked, Class<?> type) {
+        String name = resolve(locked.fallback());
+        if (name.isEmpty()) {
+            return null;
+        }
+        if (skips) {
+            throw refused("it has both a fallback and onBusy = SKIP; give one of them");
+        }
+        Fallback found;
+        try {
+            found = Fallback.of(method, type, name);
+        } catch (IllegalArgumentException error) {
+            throw refused(String.valueOf(error.getMessage()));
+        }
+        if (limit == null && !found.isForErrors()) {
+            throw refused("it waits for the lock as long as it takes, so that its fallback would never be called; give a waitFor, or the"
+                    + " fallback a LeaseholdException as its last parameter, to be called when etcd does not answer");
+        }
+        return found;
+    }
+
+    LockedRefusedException refused(String why) {
+        return new LockedRefusedException(method.toString(), why);
     }
 
     @Override

@@ -298,12 +298,29 @@ class LockedSpanTest {
 
     @Test
     void aChainEntersItsOwnLockAgain() {
-        with(deferred -> {
-            Deferred.work.complete("done");
+        nested((nested, deferred) -> {
             // Where both are of one chain: the inner one is subscribed to in the outer one's context.
             Nested.inner = () -> deferred.mono(5);
-            application().withBean(Nested.class).run(context ->
-                    assertThat(context.getBean(Nested.class).outer().block(PATIENCE)).isEqualTo("done"));
+            assertThat(nested.outer().block(PATIENCE)).isEqualTo("done");
+        });
+    }
+
+    /** Each of Mono and Flux in a Flux, and a Flux in a Mono. */
+    @Test
+    void aChainOfManyEntersItsOwnLockAgain() {
+        nested((nested, deferred) -> {
+            Nested.inner = () -> deferred.mono(5);
+            assertThat(nested.many().collectList().block(PATIENCE)).containsExactly("done", "done");
+            Nested.inner = () -> nested.numbers().last().map(String::valueOf);
+            assertThat(nested.outer().block(PATIENCE)).isEqualTo("2");
+            assertThat(nested.many().collectList().block(PATIENCE)).containsExactly("2", "2");
+        });
+    }
+
+    private static void nested(java.util.function.BiConsumer<Nested, Deferred> test) {
+        Deferred.work = CompletableFuture.completedFuture("done");
+        application().withBean(Nested.class).withBean(Deferred.class).run(context -> {
+            test.accept(context.getBean(Nested.class), context.getBean(Deferred.class));
             assertThat(isFree("mono:5")).isTrue();
         });
     }
@@ -315,6 +332,16 @@ class LockedSpanTest {
         @Locked(name = "mono:5")
         public Mono<String> outer() {
             return Mono.just(1).flatMap(one -> inner.get());
+        }
+
+        @Locked(name = "mono:5")
+        public Flux<String> many() {
+            return Flux.range(0, 2).concatMap(each -> inner.get());
+        }
+
+        @Locked(name = "mono:5")
+        public Flux<Integer> numbers() {
+            return Flux.range(0, 3);
         }
     }
 

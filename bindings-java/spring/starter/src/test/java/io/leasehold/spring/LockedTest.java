@@ -268,11 +268,6 @@ class LockedTest {
         public void run() {}
     }
 
-    static class TwoTtls {
-        @Locked(name = "x", ttl = "3s", maxHold = "3s")
-        public void run() {}
-    }
-
     static class NoName {
         @Locked(name = "")
         public void run() {}
@@ -286,7 +281,6 @@ class LockedTest {
         refuses(StaticMethod.class, "static");
         refuses(FinalClass.class, "its class is final");
         refuses(BadTtl.class, "shorter than 2 s");
-        refuses(TwoTtls.class, "both a ttl and a maxHold");
         refuses(BadExpression.class, "cannot be parsed");
         refuses(BadWait.class, "soon");
         refuses(NoName.class, "empty");

@@ -1,0 +1,3 @@
+/** Locks for Project Reactor: {@link io.leasehold.reactor.ReactiveLock}. */
+@org.jspecify.annotations.NullMarked
+package io.leasehold.reactor;
