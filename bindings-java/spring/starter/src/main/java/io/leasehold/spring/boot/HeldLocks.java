@@ -1,5 +1,6 @@
 package io.leasehold.spring.boot;
 
+import io.leasehold.ErrorCode;
 import io.leasehold.LockListener;
 import io.leasehold.LostReason;
 import java.time.Duration;
@@ -13,7 +14,7 @@ import org.slf4j.LoggerFactory;
 import org.springframework.context.SmartLifecycle;
 
 /**
- * Counts what is held, and lets the shutdown wait until nothing is: after the web server and the schedulers have finished their
+ * Counts what is held and what is asked for, and lets the shutdown wait until nothing is: after the web server and the schedulers have finished their
  * work, before the client is closed and releases the rest.
  */
 final class HeldLocks implements LockListener, SmartLifecycle {
@@ -28,6 +29,8 @@ final class HeldLocks implements LockListener, SmartLifecycle {
     private int held;
     /** How many holds of each name. */
     private final Map<String, Integer> names = new TreeMap<>();
+    /** How many acquires of each name are under way. */
+    private final Map<String, Integer> acquiring = new TreeMap<>();
     private volatile boolean running;
 
     HeldLocks(Duration timeout) {
@@ -43,18 +46,43 @@ final class HeldLocks implements LockListener, SmartLifecycle {
         }
     }
 
+    int waiting() {
+        return acquiring().values().stream().mapToInt(Integer::intValue).sum();
+    }
+
     /** What is held now, and how often. */
     Map<String, Integer> names() {
+        return copy(names);
+    }
+
+    /** What is asked for now, and how often. */
+    Map<String, Integer> acquiring() {
+        return copy(acquiring);
+    }
+
+    private Map<String, Integer> copy(Map<String, Integer> counts) {
         mutex.lock();
         try {
-            return new TreeMap<>(names);
+            return new TreeMap<>(counts);
         } finally {
             mutex.unlock();
         }
     }
 
     @Override
+    public @Nullable LockListener acquiring(String name) {
+        count(acquiring, name, 1);
+        return null;
+    }
+
+    @Override
+    public void failed(String name, Duration waited, ErrorCode code) {
+        count(acquiring, name, -1);
+    }
+
+    @Override
     public void acquired(String name, Duration waited) {
+        count(acquiring, name, -1);
         change(name, 1);
     }
 
@@ -67,11 +95,20 @@ final class HeldLocks implements LockListener, SmartLifecycle {
         mutex.lock();
         try {
             held += by;
-            names.compute(name, (each, count) -> {
+            count(names, name, by);
+            changed.signalAll();
+        } finally {
+            mutex.unlock();
+        }
+    }
+
+    private void count(Map<String, Integer> counts, String name, int by) {
+        mutex.lock();
+        try {
+            counts.compute(name, (each, count) -> {
                 int left = (count == null ? 0 : count) + by;
                 return left == 0 ? null : left;
             });
-            changed.signalAll();
         } finally {
             mutex.unlock();
         }

@@ -12,6 +12,8 @@ import org.springframework.boot.autoconfigure.condition.ConditionalOnBooleanProp
 import org.springframework.boot.autoconfigure.condition.ConditionalOnMissingBean;
 import org.springframework.boot.context.properties.EnableConfigurationProperties;
 import org.springframework.boot.context.properties.bind.Binder;
+import org.springframework.boot.ssl.SslBundle;
+import org.springframework.boot.ssl.SslBundles;
 import org.springframework.context.annotation.Bean;
 import org.springframework.core.Ordered;
 import org.springframework.core.env.Environment;
@@ -21,23 +23,42 @@ import org.springframework.core.env.Environment;
 @ConditionalOnBooleanProperty(name = "leasehold.enabled", matchIfMissing = true)
 @EnableConfigurationProperties(LeaseholdProperties.class)
 public class LeaseholdAutoConfiguration {
+    @Bean
+    @ConditionalOnMissingBean(LeaseholdConnectionDetails.class)
+    PropertiesConnectionDetails leaseholdConnectionDetails(LeaseholdProperties properties, ObjectProvider<SslBundles> bundles) {
+        return new PropertiesConnectionDetails(properties, bundles.getIfAvailable());
+    }
+
+    /** Goes after the client, which may read them again. */
+    @Bean(destroyMethod = "close")
+    SslFiles leaseholdSslFiles() {
+        return new SslFiles();
+    }
+
     /** The client. Nothing is connected before its first operation. */
     @Bean
     @ConditionalOnMissingBean
     LeaseholdClient leaseholdClient(
             LeaseholdProperties properties,
+            LeaseholdConnectionDetails details,
+            SslFiles files,
             ObjectProvider<LockListener> listeners,
             ObjectProvider<LeaseholdClientBuilderCustomizer> customizers) {
-        LeaseholdClient.Builder builder = LeaseholdClient.builder(properties.endpoints());
+        LeaseholdClient.Builder builder = LeaseholdClient.builder(details.getEndpoints());
         set(properties.ttl(), builder::ttl);
         set(properties.namespace(), builder::namespace);
         set(properties.identity(), builder::identity);
-        set(properties.caFile(), builder::caFile);
-        set(properties.certFile(), builder::certFile);
-        set(properties.keyFile(), builder::keyFile);
+        SslBundle bundle = details.getSslBundle();
+        if (bundle != null) {
+            files.apply(bundle, builder);
+        } else if (details instanceof PropertiesConnectionDetails) {
+            set(properties.caFile(), builder::caFile);
+            set(properties.certFile(), builder::certFile);
+            set(properties.keyFile(), builder::keyFile);
+        }
         set(properties.connectTimeout(), builder::connectTimeout);
         set(properties.requestTimeout(), builder::requestTimeout);
-        login(properties, builder);
+        login(details, properties, builder);
         listeners.orderedStream().forEach(builder::listener);
         customizers.orderedStream().forEach(customizer -> customizer.customize(builder));
         return builder.build();
@@ -68,9 +89,10 @@ public class LeaseholdAutoConfiguration {
         }
     }
 
-    private static void login(LeaseholdProperties properties, LeaseholdClient.Builder builder) {
-        String user = properties.user();
-        String password = properties.password();
+    private static void login(
+            LeaseholdConnectionDetails details, LeaseholdProperties properties, LeaseholdClient.Builder builder) {
+        String user = details.getUser();
+        String password = details.getPassword();
         if ((user == null) != (password == null)) {
             throw new IllegalArgumentException("leasehold.user and leasehold.password belong together; set both or none");
         }

@@ -13,7 +13,7 @@ import org.jspecify.annotations.Nullable;
 
 /**
  * The meters of a client: {@code leasehold.acquire} (timer, tag {@code outcome}), {@code leasehold.hold} (timer) and {@code
- * leasehold.lost} (counter, tag {@code reason}). The gauge {@code leasehold.held} is registered beside it.
+ * leasehold.lost} (counter, tag {@code reason}). Gauges are registered beside it.
  */
 final class LeaseholdMeters implements LockListener {
     private final MeterRegistry registry;
@@ -37,14 +37,17 @@ final class LeaseholdMeters implements LockListener {
 
     @Override
     public void failed(String name, Duration waited, ErrorCode code) {
-        String outcome =
-                switch (code) {
-                    case NOT_ACQUIRED -> "busy";
-                    case CANCELLED -> "cancelled";
-                    case LOST -> "lost";
-                    default -> "error";
-                };
-        acquire(name, outcome, waited);
+        acquire(name, outcome(code), waited);
+    }
+
+    /** What came of an acquire that got no lock, as a tag. */
+    static String outcome(ErrorCode code) {
+        return switch (code) {
+            case NOT_ACQUIRED -> "busy";
+            case CANCELLED -> "cancelled";
+            case LOST -> "lost";
+            default -> "error";
+        };
     }
 
     @Override

@@ -1,8 +1,10 @@
 package io.leasehold.spring.boot;
 
+import io.leasehold.LeaseholdClient;
 import io.micrometer.core.instrument.Gauge;
 import io.micrometer.core.instrument.MeterRegistry;
 import io.micrometer.core.instrument.binder.MeterBinder;
+import org.springframework.beans.factory.ListableBeanFactory;
 import org.springframework.boot.autoconfigure.AutoConfiguration;
 import org.springframework.boot.autoconfigure.condition.ConditionalOnBean;
 import org.springframework.boot.autoconfigure.condition.ConditionalOnBooleanProperty;
@@ -29,9 +31,19 @@ public class LeaseholdMetricsAutoConfiguration {
     }
 
     @Bean
-    MeterBinder leaseholdHeldGauge(HeldLocks held) {
-        return registry -> Gauge.builder("leasehold.held", held, HeldLocks::count)
-                .description("Locks that are held now")
-                .register(registry);
+    MeterBinder leaseholdGauges(HeldLocks held) {
+        return registry -> {
+            Gauge.builder("leasehold.held", held, HeldLocks::count)
+                    .description("Locks that are held now")
+                    .register(registry);
+            Gauge.builder("leasehold.waiting", held, HeldLocks::waiting)
+                    .description("Acquires that are under way now: most of them wait for their turn")
+                    .register(registry);
+        };
+    }
+
+    @Bean
+    SessionGauges leaseholdSessionGauges(ListableBeanFactory beans) {
+        return new SessionGauges(() -> beans.getBeansOfType(LeaseholdClient.class));
     }
 }

@@ -23,6 +23,7 @@ import org.springframework.boot.context.properties.bind.DefaultValue;
  *     trusts.
  * @param certFile Our own certificate (PEM), where etcd asks for one; needs its key.
  * @param keyFile Private key (PEM) of our own certificate.
+ * @param ssl Certificates by a bundle of Spring Boot's, instead of files.
  * @param connectTimeout How long opening a connection may take before the next endpoint is tried: 10 ms to 1 h. Default 2 s.
  * @param requestTimeout How long an operation may take that does not wait for a lock: 10 ms to 1 h. Default 5 s.
  * @param shutdownTimeout How long the shutdown waits for locks that are still held, before it releases them.
@@ -30,6 +31,7 @@ import org.springframework.boot.context.properties.bind.DefaultValue;
  * @param integration The lock registry of Spring Integration.
  * @param shedlock The lock provider of ShedLock.
  * @param metrics The meters.
+ * @param observations The observations.
  */
 @ConfigurationProperties("leasehold")
 public record LeaseholdProperties(
@@ -44,13 +46,15 @@ public record LeaseholdProperties(
         @Nullable Path caFile,
         @Nullable Path certFile,
         @Nullable Path keyFile,
+        @DefaultValue Ssl ssl,
         @Nullable Duration connectTimeout,
         @Nullable Duration requestTimeout,
         @DefaultValue("20s") Duration shutdownTimeout,
         @DefaultValue Locked locked,
         @DefaultValue Integration integration,
         @DefaultValue Shedlock shedlock,
-        @DefaultValue Metrics metrics) {
+        @DefaultValue Metrics metrics,
+        @DefaultValue Observations observations) {
     /** Says nothing that is secret. */
     @Override
     public String toString() {
@@ -98,4 +102,18 @@ public record LeaseholdProperties(
     public record Metrics(
             @DefaultValue("true") boolean enabled,
             @DefaultValue("false") boolean names) {}
+
+    /**
+     * Certificates by a bundle of Spring Boot's, instead of files.
+     *
+     * @param bundle Name of the bundle: its trust store has the authorities, its key store our own certificate and key.
+     */
+    public record Ssl(@Nullable String bundle) {}
+
+    /**
+     * The observations.
+     *
+     * @param enabled Whether to observe each acquire and each hold, where the application has a registry for observations.
+     */
+    public record Observations(@DefaultValue("true") boolean enabled) {}
 }

@@ -12,7 +12,7 @@ import org.springframework.boot.actuate.endpoint.annotation.Endpoint;
 import org.springframework.boot.actuate.endpoint.annotation.ReadOperation;
 
 /**
- * The locks, for operators: {@code GET /actuator/locks} tells what this application holds, {@code ?name=…} who holds and who waits, and
+ * The locks, for operators: {@code GET /actuator/locks} tells what this application holds and waits for, {@code ?name=…} who holds and who waits, and
  * {@code DELETE ?name=…&token=…} takes a lock away from whoever has it (only with {@code
  * management.endpoint.locks.access=unrestricted}).
  */
@@ -27,12 +27,13 @@ public final class LocksEndpoint {
     }
 
     /**
-     * What this application holds.
+     * What this application holds and asks for.
      *
      * @param identity who it is in queues
      * @param held the names of locks that it holds, and how many holds of each
+     * @param waiting the names of locks that it waits for, and how many acquires of each
      */
-    public record Held(String identity, Map<String, Integer> held) {}
+    public record Held(String identity, Map<String, Integer> held, Map<String, Integer> waiting) {}
 
     /**
      * Who wants one lock.
@@ -43,14 +44,14 @@ public final class LocksEndpoint {
     public record Queue(String name, List<Contender> queue) {}
 
     /**
-     * Tells what this application holds, or who is in the queue of a lock. Asks etcd for the latter.
+     * Tells what this application holds and waits for, or who is in the queue of a lock. Asks etcd for the latter.
      *
      * @param name the lock, if it is about one
      * @return {@link Held} or {@link Queue}
      */
     @ReadOperation
     public Object locks(@Nullable String name) {
-        return name == null ? new Held(client.identity(), held.names()) : new Queue(name, client.lock(name).queue());
+        return name == null ? new Held(client.identity(), held.names(), held.acquiring()) : new Queue(name, client.lock(name).queue());
     }
 
     /**

@@ -52,6 +52,7 @@ class LeaseholdAutoConfigurationTest {
                         LeaseholdEndpointAutoConfiguration.class,
                         LeaseholdHealthAutoConfiguration.class,
                         LeaseholdMetricsAutoConfiguration.class,
+                        LeaseholdObservationAutoConfiguration.class,
                         LeaseholdIntegrationAutoConfiguration.class,
                         LeaseholdShedLockAutoConfiguration.class,
                         MetricsAutoConfiguration.class,
@@ -385,11 +386,15 @@ class LeaseholdAutoConfigurationTest {
             LocksEndpoint endpoint = context.getBean(LocksEndpoint.class);
             Guard guard = context.getBean(LeaseholdClient.class).lock("/held").acquire();
             assertThat(endpoint.locks(null)).isEqualTo(new LocksEndpoint.Held(
-                    context.getBean(LeaseholdClient.class).identity(), Map.of("/held", 1)));
+                    context.getBean(LeaseholdClient.class).identity(), Map.of("/held", 1), Map.of()));
             assertThat(endpoint.locks("/held")).isInstanceOfSatisfying(LocksEndpoint.Queue.class, queue -> {
                 assertThat(queue.queue()).hasSize(1);
                 assertThat(queue.queue().get(0).token()).isEqualTo(guard.token());
             });
+            CompletableFuture<Guard> waiting = context.getBean(LeaseholdClient.class).lock("/held").acquireAsync();
+            assertThat(endpoint.locks(null)).isInstanceOfSatisfying(LocksEndpoint.Held.class, held ->
+                    assertThat(held.waiting()).isEqualTo(Map.of("/held", 1)));
+            waiting.cancel(false);
             assertThat(endpoint.forceRelease("/held", guard.token())).containsEntry("released", true);
             assertThat(endpoint.forceRelease("/held", guard.token())).containsEntry("released", false);
             LeaseholdExtension.await("the loss is known", () -> endpoint.locks(null) instanceof LocksEndpoint.Held held
@@ -440,6 +445,7 @@ class LeaseholdAutoConfigurationTest {
                         "leasehold.ca-file",
                         "leasehold.cert-file",
                         "leasehold.key-file",
+                        "leasehold.ssl.bundle",
                         "leasehold.connect-timeout",
                         "leasehold.request-timeout",
                         "leasehold.shutdown-timeout",
@@ -447,6 +453,7 @@ class LeaseholdAutoConfigurationTest {
                         "leasehold.locked.outer-transaction",
                         "leasehold.metrics.enabled",
                         "leasehold.metrics.names",
+                        "leasehold.observations.enabled",
                         "leasehold.integration.enabled",
                         "leasehold.integration.prefix",
                         "leasehold.shedlock.enabled",
