@@ -99,12 +99,13 @@ class LockedSpanTest {
 
         @Locked(name = "mono:#{#id}")
         public Mono<String> mono(int id) {
-            bodies.incrementAndGet();
             assertThat(isFree("mono:" + id)).isFalse();
             assertThat(CurrentLock.token()).isPositive();
             return Mono.deferContextual(context -> {
                 assertThat(context.get(Guard.class).held()).isTrue();
                 assertThat(isFree("mono:" + id)).isFalse();
+                // From now on the test may take the lock away.
+                bodies.incrementAndGet();
                 return Mono.fromFuture(work, true);
             });
         }
