@@ -51,9 +51,6 @@ class Ended:
     seconds: float
     # Of processors: how much of the time it worked.
     worked: float
-    # What became of it beside others, and for how long the machine stood still then, if this is what became of it alone.
-    before: "Ended | None" = None
-    held_up: float = 0
 
 
 @dataclass
@@ -67,6 +64,8 @@ class Run:
     mark: str = field(default_factory=lambda: uuid.uuid4().hex)
     begun: dict[str, float] = field(default_factory=dict)
     ended: dict[str, Ended] = field(default_factory=dict)
+    # What became of stages that are played again, and for how long the machine stood still then.
+    before: dict[str, tuple[Ended, float]] = field(default_factory=dict)
     done: "queue.Queue[tuple[Stage, Ended]]" = field(default_factory=queue.Queue)
 
     def running(self) -> list[Stage]:
@@ -225,7 +224,23 @@ def shown(path: Path) -> str:
 
 
 def play(run: Run, display: Display) -> None:
-    """Runs the chosen stages, as many at a time as there are lanes."""
+    """Runs the chosen stages, as many at a time as there are lanes, and then by itself each whose failures can be the machine's."""
+    play_all(run, display)
+    run.lanes = 1
+    for stage in run.chosen:
+        ended, begun = run.ended[stage.name], run.begun[stage.name]
+        held_up = run.pulse.longest(begun, begun + ended.seconds)
+        if stage.is_tests and 0 < ended.found.failed <= MOST_ACCIDENTS and held_up:
+            display.line(f"{display.clock()}  {stage.name}: the machine had stood still for {held_up:.1f} s; once more, by itself")
+            stage.log.replace(first_log(stage))
+            run.before[stage.name] = ended, held_up
+    for name in run.before:
+        del run.ended[name], run.begun[name]
+    play_all(run, display)
+
+
+def play_all(run: Run, display: Display) -> None:
+    """Runs what has not ended yet."""
     while len(run.ended) < len(run.chosen):
         while stage := run.ready():
             run.begun[stage.name] = time.monotonic()
@@ -240,25 +255,6 @@ def play(run: Run, display: Display) -> None:
         display.ends(stage, ended)
         if ended.found.failed:
             show_failure(stage, ended, display)
-    for stage in run.chosen:
-        judge_alone(run, stage, display)
-
-
-def judge_alone(run: Run, stage: Stage, display: Display) -> None:
-    """Plays a stage again, with nothing beside it, if its failures can be the machine's."""
-    before = run.ended[stage.name]
-    begun = run.begun[stage.name]
-    held_up = run.pulse.longest(begun, begun + before.seconds)
-    if not (stage.is_tests and 0 < before.found.failed <= MOST_ACCIDENTS and held_up):
-        return
-    display.line(f"{display.clock()}  {stage.name}: the machine had stood still for {held_up:.1f} s; once more, with nothing beside it")
-    stage.log.replace(first_log(stage))
-    ended = execute(stage, run.mark, run.limit)
-    ended.before, ended.held_up = before, held_up
-    run.ended[stage.name] = ended
-    display.ends(stage, ended)
-    if ended.found.failed:
-        show_failure(stage, ended, display)
 
 
 def first_log(stage: Stage) -> Path:
@@ -282,10 +278,11 @@ def summarise(run: Run, display: Display) -> counts.Counts:
         total.add(ended.found)
         display.line(f"{stage.name:<{display.width}}  {ended.seconds:5.0f} s  {ended.worked:5.0f} s  {ended.found}")
     for stage in run.chosen:
-        if before := run.ended[stage.name].before:
+        if stage.name in run.before:
+            before, held_up = run.before[stage.name]
             display.line(
                 f"played again: {stage.name}, whose {before.found.failed} failures ({shown(first_log(stage))}) came with a hold-up of "
-                f"{run.ended[stage.name].held_up:.1f} s: {', '.join(before.found.failures)}"
+                f"{held_up:.1f} s: {', '.join(before.found.failures)}"
             )
     for skip in dict.fromkeys(total.skips):
         display.line(f"skipped: {skip}")
