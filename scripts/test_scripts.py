@@ -263,7 +263,7 @@ class NotesHoldUps(unittest.TestCase):
         noticed = pulse.Pulse()
         begun = time.monotonic()
         # A stopped process is to its threads what a machine without processors is.
-        subprocess.Popen(["sh", "-c", f"kill -STOP {os.getpid()}; sleep 1; kill -CONT {os.getpid()}"]).wait(60)
+        subprocess.Popen(["sh", "-c", f"kill -STOP {os.getpid()}; sleep 2; kill -CONT {os.getpid()}"]).wait(60)
         deadline = time.monotonic() + 60
         while not noticed.longest(begun, time.monotonic()) and time.monotonic() < deadline:
             time.sleep(0.01)
