@@ -85,7 +85,8 @@ public final class LeaseholdLockProvider implements ExtensibleLockProvider {
         @Override
         protected void doUnlock() {
             Duration rest = Duration.between(ClockProvider.now(), lockConfiguration.getLockAtLeastUntil());
-            if (rest.isNegative() || rest.isZero() || parking.park(guard.name(), rest)) {
+            // ShedLock's clock counts milliseconds: a part of one is none, and would keep a task's lock that asks for no rest.
+            if (rest.toMillis() <= 0 || parking.park(guard.name(), rest)) {
                 release();
             } else {
                 // As good as can be without etcd's help: the lease of the task ends with lockAtMostFor.

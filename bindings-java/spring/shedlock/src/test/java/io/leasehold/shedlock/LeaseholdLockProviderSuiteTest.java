@@ -11,7 +11,6 @@ import java.util.Optional;
 import java.util.concurrent.ExecutorService;
 import java.util.concurrent.Executors;
 import java.util.concurrent.TimeUnit;
-import java.util.concurrent.atomic.AtomicReference;
 import net.javacrumbs.shedlock.core.LockConfiguration;
 import net.javacrumbs.shedlock.core.LockProvider;
 import net.javacrumbs.shedlock.core.SimpleLock;
@@ -49,18 +48,14 @@ class LeaseholdLockProviderSuiteTest {
         assertThat(isFree("one")).isTrue();
     }
 
-    /** In a moment: the next try after an unlock may still find the place that is being given up. */
+    /** Seen to fail with a rest of less than ShedLock's clock can tell. */
     @Test
-    void itCanBeTakenAgainAfterItsUnlock(LeaseholdClient client) throws Exception {
+    void itCanBeTakenRightAfterItsUnlock(LeaseholdClient client) {
         LockProvider provider = provider(client);
-        for (int round = 0; round < 10; round++) {
-            AtomicReference<SimpleLock> taken = new AtomicReference<>();
-            LeaseholdExtension.await("it is taken again", () -> {
-                provider.lock(task("again", NONE)).ifPresent(taken::set);
-                return taken.get() != null;
-            });
+        for (int round = 0; round < 300; round++) {
+            SimpleLock lock = provider.lock(task("again", NONE)).orElseThrow();
             assertThat(provider.lock(task("again", NONE))).isEmpty();
-            taken.get().unlock();
+            lock.unlock();
         }
     }
 
