@@ -18,7 +18,7 @@ use crate::{
 
 /// A sweep comes after a third of the TTL and the one that confirms it soon after; with a fault in the sweep itself, 4 s later at
 /// most. The rest is for a busy machine: without a sweep, nothing would ever end a ghost.
-const BOUND: Duration = Duration::from_secs(60);
+const BOUND: Duration = Duration::from_secs(30);
 
 /// Lets a ghost appear and plays `fault` on its sweep; how long it stood. `None` if it was gone before the fault found a place: the
 /// sweep can come at the same time.

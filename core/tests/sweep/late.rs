@@ -22,9 +22,9 @@ use crate::{
 const TIMES: [Duration; 2] = [Duration::from_millis(6_500), Duration::from_secs(11)];
 /// A sweep comes after a third of the TTL of 6 s, and the one that confirms it soon after. The rest is for a busy machine: without a
 /// sweep, nothing would ever end a ghost.
-const BOUND: Duration = Duration::from_secs(60);
+const BOUND: Duration = Duration::from_secs(30);
 /// For what happens at once, on such a machine.
-const SOON: Duration = Duration::from_secs(60);
+const SOON: Duration = Duration::from_secs(15);
 
 /// A client whose next request of a kind is late, and a look at what etcd does with the keys of its lock.
 struct Stage<'a> {
