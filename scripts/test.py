@@ -287,8 +287,9 @@ def summarise(run: Run, display: Display) -> counts.Counts:
     for skip in dict.fromkeys(total.skips):
         display.line(f"skipped: {skip}")
     for stage in run.chosen:
-        if run.ended[stage.name].found.failed:
-            display.line(f"failed: {stage.name}, see {shown(stage.log)}")
+        if found := run.ended[stage.name].found.failures[:SHOWN_FAILURES]:
+            # Here as well: the end is often all that one gets to see.
+            display.line(f"failed: {stage.name}, see {shown(stage.log)}{''.join(f'{chr(10)}  FAILED {name}' for name in found)}")
     seconds = time.monotonic() - display.begun
     work = sum(ended.worked for ended in run.ended.values())
     display.line(f"{seconds:.0f} s, with {work:.0f} s of work; logs in {shown(LOGS)}")
