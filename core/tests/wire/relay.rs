@@ -5,7 +5,7 @@ use std::{
     sync::{Arc, Mutex, PoisonError},
 };
 
-use etcd_client::proto::{PbWatchRequest, PbWatchRequestUnion, PbWatchResponse};
+use etcd_client::proto::{PbRangeRequest, PbWatchRequest, PbWatchRequestUnion, PbWatchResponse};
 use leasehold_etcd::{
     Cluster,
     Direction::{self, ToClient, ToServer},
@@ -82,6 +82,12 @@ impl Record {
     /// The messages of one method in one direction.
     pub fn count(&self, method: &str, direction: Direction) -> usize {
         self.0.iter().filter(|said| *said.method == *method && said.direction == direction).count()
+    }
+
+    /// The reads of the queue of this name.
+    pub fn reads_of(&self, name: &str) -> usize {
+        let key_of = |said: &Passing| PbRangeRequest::decode(said.message.clone()).unwrap().key;
+        self.of("Range", ToServer).filter(|said| key_of(said).starts_with(name.as_bytes())).count()
     }
 
     /// The changes that etcd told in watches.
