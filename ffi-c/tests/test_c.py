@@ -381,6 +381,14 @@ class Installed(unittest.TestCase):
             with self.assertRaisesRegex(AssertionError, said):
                 call(FFI / "install" / "run", "--check", env={**os.environ, **wrong})
 
+    def test_a_python_that_cannot_get_zig_is_said_before_anything_is_built(self) -> None:
+        """Seen to fail with a check that left it to the linking, after minutes."""
+        copy = self.place / "nothing cached/ffi-c/install"
+        shutil.copytree(FFI / "install", copy)
+        environment = {**os.environ, "PREFIX": str(self.place / "zig"), "LINKER": "zig", "PYTHON": "false"}
+        with self.assertRaisesRegex(AssertionError, "needs its venv and pip"):
+            call(copy / "run", "--check", env=environment)
+
     def test_only_the_names_of_the_header_are_shown(self) -> None:
         header = (ROOT / "include" / "leasehold.h").read_text()
         # A function's name, at the start of its declaration's list of parameters.

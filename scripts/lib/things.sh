@@ -29,12 +29,13 @@ targets=(
   "fmt:         rust rustfmt node python venv"
   "gen:         $core node"
   "docs:        rust cc python"
-  "bench:       $core node python etcd"
+  "bench:       $core node python go | jdk maven binutils"
   "conformance: $core $all_languages etcd | jansson"
   "sim:         $core"
   "search:      $core"
   "fuzz:        $core cxx"
   "teeth:       $core python patch"
+  "fresh:       rust node go roots"
   "wheel:       $core python venv"
   "pack:        $core node python venv binutils"
 )
@@ -94,6 +95,7 @@ declare -A about=(
   [venv]="Python's venv with pip | python3-venv>=$least_python | install it for your Python"
   [go]="Go $least_go or newer | golang-go>>$least_go | install it (go.dev); the tests build etcd 3.5, 3.6 and 3.7 with it, once"
   [etcd]="etcd, or Go $least_go or newer to build one | | install Go (go.dev), put an etcd on the PATH, or name one in LEASEHOLD_ETCD"
+  [roots]="mmdebstrap, and what enters its roots (unshare, setpriv, ip, git, tar) | mmdebstrap util-linux iproute2 git tar | install them; roots are made and entered as root"
   [patch]="patch | patch | install it"
   [jansson]="jansson | libjansson-dev | install it; without it the programs in C that speak JSON are not built"
   [cxx]="C++ compiler (c++) | g++ | install one; without it leasehold.hpp is not tried"
@@ -196,6 +198,10 @@ has_etcd() {
 has_etcd34() {
   { have etcd && [[ $(version etcd --version) == 3.4.* ]]; } ||
     { [ -x "$debian_etcd/usr/bin/etcd" ] && [[ $(version "$debian_etcd/usr/bin/etcd" --version) == 3.4.* ]]; }
+}
+has_roots() {
+  local tool
+  for tool in mmdebstrap unshare setpriv ip git tar; do have "$tool" || return 1; done
 }
 has_patch() { have patch; }
 has_jansson() { cc -E -include jansson.h -x c /dev/null >/dev/null 2>&1; }

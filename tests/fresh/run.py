@@ -91,11 +91,9 @@ def unusable() -> str:
     """Why this machine cannot play, and what to do about it; nothing if it can."""
     if os.geteuid() != 0:
         return "roots are made and entered as root: run `sudo make fresh`"
-    lacking = [name for name in ("mmdebstrap", "unshare", "setpriv", "git", "tar", "ip") if not shutil.which(name)]
-    if lacking:
-        return f"{', '.join(lacking)} missing; Debian has: apt-get install mmdebstrap util-linux git tar iproute2"
-    if absent := {"rust", "go", "node"} - set(hand_installed()):
-        return f"{', '.join(sorted(absent))} missing: the machines get those of this one"
+    # The machines get the Rust, the Go and the Node of this one.
+    if subprocess.run([roots.ROOT / "scripts/setup.sh", "fresh"], check=False).returncode != 0:
+        return "what it needs is missing; see above"
     if (free := shutil.disk_usage(TARGET).free) < WANTED_BYTES:
         return f"{free >> 30} GiB are free below {TARGET}, {WANTED_BYTES >> 30} are needed"
     return ""
