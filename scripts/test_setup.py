@@ -276,6 +276,17 @@ target_names"""
         # What the loop prints is no target.
         self.assertEqual(known, asked)
 
+    def test_the_tests_need_what_the_targets_need_that_they_play(self) -> None:
+        """Seen to fail with `make test` that did not ask for the patch that it plants faults with."""
+        script = '. scripts/lib/things.sh; for target; do things_of "$target" required; done'
+
+        def required(*targets: str) -> set[str]:
+            command = ["bash", "-c", script, "bash", *targets]
+            return set(subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True).stdout.split())
+
+        # A Go of their own age is asked for, which builds every etcd.
+        self.assertLessEqual(required("conformance", "lint", "sample", "search", "sim", "teeth") - {"etcd"}, required("test"))
+
 
 if __name__ == "__main__":
     unittest.main(verbosity=2)

@@ -21,7 +21,7 @@ all_languages="node jdk maven binutils python"
 targets=(
   "demo:        $core etcd | python node jdk maven"
   "sample:      $core jdk maven binutils python etcd sale"
-  "test:        $core rustfmt clippy $all_languages venv go sale | jansson cxx valgrind cmake loops abidiff etcd34"
+  "test:        $core rustfmt clippy $all_languages venv go sale patch | jansson cxx valgrind cmake loops abidiff etcd34"
   "build:       $core $all_languages | jansson cxx"
   "install-c:   $core binutils"
   "dist-c:      $core binutils python venv"
