@@ -76,11 +76,13 @@ fn closing_completes_each_of_a_hundred_operations_once() {
 }
 
 #[test]
-fn cancelled_within_three_milliseconds_nothing_is_left() {
+fn cancelled_about_when_it_is_won_nothing_is_left() {
     let cluster = etcd();
     let client = support::client(&cluster.endpoint(0));
     let queue = Queue::new();
     let (mut won, mut cancelled) = (0, 0);
+    // What an acquire takes differs with the machine, so it is found out: half of those that can be won are to be.
+    let mut span = Duration::from_millis(3);
     for round in 0..times(300) {
         // Every other one has somebody in front.
         let name = if round % 2 == 0 { "/lock/free" } else { NAME };
@@ -88,19 +90,25 @@ fn cancelled_within_three_milliseconds_nothing_is_left() {
         let id =
             client.acquire(&[(name, Claim::Exclusive)], &AcquireOptions::default(), None, queue.sink(round as u64));
         // The moment of the cancel is what is varied here.
-        std::thread::sleep(Duration::from_micros(fastrand::u64(0..3_000)));
+        std::thread::sleep(span.mul_f64(fastrand::f64()));
         operation::cancel(id);
         for (tag, result) in last_words(&queue, 1) {
             assert_eq!(tag, round as u64);
             match result {
                 Ok(Outcome::Guard(guard)) => {
                     won += 1;
+                    span = span.mul_f64(0.95);
                     // By release, or by nobody taking it.
                     if round % 3 == 0 {
                         outcome(|sink| guard.release(None, sink)).expect("released");
                     }
                 }
-                Err(error) if error.code() == Code::Cancelled => cancelled += 1,
+                Err(error) if error.code() == Code::Cancelled => {
+                    cancelled += 1;
+                    if holder.is_none() {
+                        span = span.mul_f64(1.05);
+                    }
+                }
                 other => panic!("{other:?}"),
             }
         }
