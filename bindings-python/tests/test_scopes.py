@@ -34,6 +34,20 @@ def test_after_a_release_or_a_loss_it_is_none(client: leasehold.Client, name: st
         pytest.fail("the body ran")
 
 
+def test_a_try_is_none(client: leasehold.Client, name: str) -> None:
+    with client.lock(name), pytest.raises(leasehold.LockTimeout), client.lock(name, timeout=0):
+        pytest.fail("the body ran")
+
+    async def main() -> None:
+        async with aio.Client("memory://a-try") as client:
+            async with client.lock(name):
+                with pytest.raises(leasehold.LockTimeout):
+                    async with client.lock(name, timeout=0):
+                        pytest.fail("the body ran")
+
+    asyncio.run(main())
+
+
 def test_what_frees_itself_is_none(client: leasehold.Client, name: str) -> None:
     with pytest.raises(leasehold.LockLost), client.lock(name, ttl=2, renew=False), client.lock(name) as inner:
         assert inner.held

@@ -70,18 +70,20 @@ class Scopes(Generic[G]):
         self._current = current
         self._blocks: list[Block[G]] = []
 
-    def check(self, owner: Owner, has_limit: bool) -> None:
-        """Whether `owner` may wait.
+    def check(self, owner: Owner, wait_ms: int | None) -> None:
+        """Whether `owner` may wait so long, or without a limit. A try waits for nobody: it is told that the lock is taken.
 
         Raises:
             WouldDeadlock: it is inside a block of the same lock, or such a block waits for it, and it would wait for ever.
         """
+        if wait_ms == 0:
+            return
         for place, claim in self._claims.items():
             if place not in _open:
                 continue
             with _lock:
                 blocks = list(_open.get(place, ()))
-            around = [block.claims[place] for block in blocks if _is_around(owner, block, has_limit)]
+            around = [block.claims[place] for block in blocks if _is_around(owner, block, wait_ms is not None)]
             if around and not _fits(claim, around):
                 raise _native.would_deadlock(place[1])
 

@@ -96,7 +96,7 @@ class Locking(LockBase[Guard]):
     def __enter__(self) -> Guard:
         """Acquires it; errors are those of `acquire`, and `WouldDeadlock` inside a `with` of the same name in this thread."""
         owner = _owner()
-        self._scopes.check(owner, self._how.wait_ms is not None)
+        self._scopes.check(owner, self._how.wait_ms)
         guard = None
         try:
             guard = Guard(wait(self._acquiring()))

@@ -80,7 +80,7 @@ class Locking(LockBase[Guard]):
         """Acquires it; errors are those of `acquire`, and `WouldDeadlock` inside a block of the same name in this task."""
         here = host()
         owner = here.task()
-        self._scopes.check(owner, self._how.wait_ms is not None)
+        self._scopes.check(owner, self._how.wait_ms)
         guard = None
         try:
             guard = Guard(await here.run(self._acquiring()))
