@@ -39,11 +39,10 @@ def test_a_try_is_none(client: leasehold.Client, name: str) -> None:
         pytest.fail("the body ran")
 
     async def main() -> None:
-        async with aio.Client("memory://a-try") as client:
-            async with client.lock(name):
-                with pytest.raises(leasehold.LockTimeout):
-                    async with client.lock(name, timeout=0):
-                        pytest.fail("the body ran")
+        async with aio.Client("memory://a-try") as other, other.lock(name):
+            with pytest.raises(leasehold.LockTimeout):
+                async with other.lock(name, timeout=0):
+                    pytest.fail("the body ran")
 
     asyncio.run(main())
 
