@@ -36,10 +36,11 @@ build_node() { bindings-node/build debug; }
 build_java() { scripts/maven.sh --without-library --untested package -pl ../tests/demo/contenders/java -am; }
 build_etcd() { "$target/debug/leasehold-etcd" --build-only any; }
 
-# What a log says of its failure, in a line.
+# What a log says of its failure, in a line: the first that says what, not only that there is something.
 reason_in() {
-  local line
-  line=$(sed 's/\x1b\[[0-9;]*[A-Za-z]//g' "$1" | grep -iE 'error|fail|cannot|not found' | head -n 1 | cut -c 1-140) || true
+  local said line
+  said=$(sed -E 's/\x1b\[[0-9;]*[A-Za-z]//g; s/^(\[ERROR\] *)+//; s/ +$//' "$1" | grep -iE 'error|fail|cannot|could not|not found') || true
+  line=$(grep -vE '(^|:)$' <<<"$said" | head -n 1 | cut -c 1-140) || true
   echo "${line:-$(tail -n 1 "$1" | cut -c 1-140)}"
 }
 

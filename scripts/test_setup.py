@@ -224,7 +224,7 @@ class Demo(unittest.TestCase):
         for name, text in {
             "ffi-c/Makefile": "contender:\n\t@true\n",
             "bindings-python/build": "#!/bin/sh\nexit 0\n",
-            "bindings-node/build": "#!/bin/sh\necho npm error network request failed\necho more\nexit 1\n",
+            "bindings-node/build": "#!/bin/sh\necho '[ERROR] [ERROR] There are errors:'\necho '[ERROR] npm error network request failed'\necho more\nexit 1\n",
             "scripts/maven.sh": "#!/bin/sh\nexit 0\n",
             "target/debug/leasehold-etcd": "#!/bin/sh\nexit 0\n",
             "target/debug/leasehold-demo": '#!/bin/sh\necho "demo: $*"\n',
