@@ -3,8 +3,8 @@ whatever is mounted or started here is gone when it ends, however it ends.
 
 Argument: JSON with `layers` (directories, the topmost first), `upper`, `work` and `top` (where changes go, overlayfs's own
 directory, and where the machine is put together), all seen from `scratch`; `binds` (read-only directories and files of this
-machine), `shm` and `tmp` (options of their tmpfs; none: /tmp is a directory of the root), `is_offline`, `user`, `group`,
-`directory`, `environment` and `command`.
+machine), `links` (symbolic ones, with what they point to), `shm` and `tmp` (options of their tmpfs; none: /tmp is a directory
+of the root), `is_offline`, `user`, `group`, `directory`, `environment` and `command`.
 """
 
 import json
@@ -47,6 +47,10 @@ def put_together(wanted: dict) -> Path:
         target.mkdir(exist_ok=True) if Path(source).is_dir() else target.touch()
         mount("--bind", source, target)
         mount("-o", "remount,bind,ro", target)
+    for place, target in wanted["links"].items():
+        link = top / place.lstrip("/")
+        if not link.is_symlink():
+            link.symlink_to(target)
     return top
 
 

@@ -69,10 +69,14 @@ ADMIN = USERS["root"]
 
 @dataclass
 class Tool:
-    """What people install by hand, and where they put it: directories of this machine, read-only in the other."""
+    """What people install by hand, and where they put it: directories of this machine, read-only in the other.
+
+    And symbolic links beside them, by their place, with what they point to.
+    """
 
     binds: dict[str, str]
     path: str
+    links: dict[str, str] = field(default_factory=dict)
 
 
 def hand_installed() -> dict[str, Tool]:
@@ -88,6 +92,7 @@ def hand_installed() -> dict[str, Tool]:
         found["node"] = Tool(
             {str(Path(node).resolve()): "/opt/node/bin/node", str(package): "/opt/node/lib/node_modules/npm"},
             "/opt/node/bin",
+            {f"/opt/node/bin/{name}": f"../lib/node_modules/npm/bin/{name}-cli.js" for name in ("npm", "npx")},
         )
     return found
 
@@ -210,6 +215,7 @@ class Machine:
             **{name: f"{self.scratch.name}/{name}" for name in ("upper", "work")},
             "top": str(self.scratch / "top"),
             "binds": binds,
+            "links": {place: target for tool in self.tools.values() for place, target in tool.links.items()},
             "shm": self.shm,
             "tmp": self.tmp,
             "is_offline": self.is_offline or is_offline,
