@@ -10,7 +10,7 @@ from pathlib import Path
 import java as coordinates
 
 from bare import roots
-from bare.machine import ADMIN, USERS, Failure, Machine
+from bare.machine import ADMIN, USERS, Failure, Machine, tail
 from bare.visit import ADVICE, NODE_BY_HAND, Visit
 
 ANY_USER = ("root", "plain")
@@ -73,6 +73,22 @@ def demo(visit: Visit) -> None:
     visit.state("built")
 
 
+@check(
+    "debian-node", "the demo with Debian's Node: without it where it is too old, which is said in a line, else with it"
+)
+def debian_node(visit: Visit) -> None:
+    machine = visit.start("built", "debian-node")
+    visit.install(machine, "nodejs", "npm")
+    said = machine.sh("make demo")
+    expected = (
+        "demo: without Node, which needs Node 20.11 or newer with npm (here: Node 1"
+        if visit.suite in NODE_BY_HAND
+        else " node-"
+    )
+    if expected not in said or bool(re.search(r"\bnode-\d", said)) == (visit.suite in NODE_BY_HAND):
+        raise Failure(f"it does not say {expected!r}, or not only:\n{tail(said)}", machine.log)
+
+
 @check("test", "`make test`, some stages of it", ANY_USER)
 def test(visit: Visit) -> None:
     machine = visit.start("full", "test")
@@ -98,7 +114,11 @@ def install_c(visit: Visit) -> None:
     # And all the others, with C++ and CMake, too. What was installed needed neither.
     visit.install(machine, "g++", "cmake")
     find += "export CMAKE_PREFIX_PATH=$HOME/.local; "
-    said = machine.sh(f"{find}{WITH_ETCD}~/leasehold/ffi-c/tests/installed http://127.0.0.1:2379", directory=machine.user.home, is_offline=True)
+    said = machine.sh(
+        f"{find}{WITH_ETCD}~/leasehold/ffi-c/tests/installed http://127.0.0.1:2379",
+        directory=machine.user.home,
+        is_offline=True,
+    )
     if "left out" in said or said.count("ok ") < 24:
         raise Failure(f"not every example ran in every way:\n{said}")
     visit.notes.append(f"install-c: {said.count('ok ')} examples from pkg-config and CMake, shared and static")
@@ -196,10 +216,11 @@ class Difference:
     state: str = "full"
     machine: dict[str, object] = field(default_factory=dict)
     environment: dict[str, str] = field(default_factory=dict)
-    # Of the tools that were installed by hand.
+    # Of the tools that are installed by hand: what is not there, and what is beside Rust and Go.
     without: tuple[str, ...] = ()
-    # What must be said.
-    says: str = ""
+    beside: tuple[str, ...] = ()
+    # What must be said, all of it. The demo names its contenders by their languages: " python-3".
+    says: tuple[str, ...] = ()
 
 
 INSTALL = "apt-get update -qq && apt-get install -qq -y --no-install-recommends "
@@ -249,7 +270,7 @@ DIFFERENCES = [
         "a checkout that belongs to root: it cannot be built there, which is said in a line",
         prepare="chown root: /home/dev/leasehold /home/dev/leasehold/target",
         play="make demo && exit 1; CARGO_TARGET_DIR=$HOME/target scripts/setup.sh demo",
-        says="cannot be written to",
+        says=("cannot be written to",),
     ),
     Difference("no-go", "no Go: Debian's etcd is taken", prepare=FORGET_ETCD, state="built", without=("go",)),
     Difference(
@@ -259,6 +280,32 @@ DIFFERENCES = [
         state="built",
         without=("go",),
     ),
+    Difference(
+        "no-venv",
+        "Python without venv and pip: the demo plays it all the same",
+        prepare=f"{INSTALL} python3 && ! python3 -c 'import ensurepip'",
+        state="built",
+        says=(" python-",),
+    ),
+    Difference(
+        "no-registry",
+        "registries that nobody answers for: Node and Java are left out in a line each, and etcd is Debian's",
+        prepare=f"{FORGET_ETCD} {USERS['plain'].home}/go; {INSTALL} default-jdk-headless maven",
+        state="built",
+        environment={
+            "npm_config_registry": NOBODY,
+            "GOPROXY": NOBODY,
+            "MAVEN_OPTS": " ".join(
+                f"-D{scheme}.proxyHost=127.0.0.1 -D{scheme}.proxyPort=9" for scheme in ("http", "https")
+            ),
+        },
+        beside=("node",),
+        says=(
+            "demo: without Node, which could not be built: ",
+            "demo: without Java, which could not be built: ",
+            " c-",
+        ),
+    ),
 ]
 
 
@@ -267,11 +314,13 @@ def play_difference(difference: Difference) -> Callable[[Visit], None]:
         machine = visit.start(difference.state, difference.name, **difference.machine)
         machine.environment = difference.environment
         machine.tools = {name: tool for name, tool in machine.tools.items() if name not in difference.without}
+        machine.tools |= {name: visit.tools[name] for name in difference.beside}
         if difference.prepare:
             machine.sh(difference.prepare, user=ADMIN, directory="/", DEBIAN_FRONTEND="noninteractive")
         said = machine.sh(difference.play)
-        if difference.says not in said:
-            raise Failure(f"it does not say {difference.says!r}")
+        for text in difference.says:
+            if text not in said:
+                raise Failure(f"it does not say {text!r}:\n{tail(said)}", machine.log)
 
     return play
 

@@ -1,8 +1,8 @@
 """One user at one Debian, and the states that the user's machine goes through, each made once and only if a check asks for it.
 
 `bare` is the root, the checkout, Rust and Go. `built` is where `make demo` has left it. `full` has what the set-up of the tests
-asked for, and everything built. `packed` has the packages of all languages made. What `make` says is missing is
-installed as it says, by the administrator where the user may not.
+asked for, and everything built. `packed` goes on from `built`, and makes the package of a language when a check asks for it. What
+`make` says is missing is installed as it says, by the administrator where the user may not.
 """
 
 import re
@@ -16,14 +16,20 @@ import java as coordinates
 from bare import roots
 from bare.machine import ADMIN, KEPT, USERS, Failure, Machine, Skip, Tool
 
-STATES = ["bare", "built", "full", "packed"]
+# Each with those that it starts from, the last one first.
+STATES = {"bare": [], "built": ["bare"], "full": ["built", "bare"], "packed": ["built", "bare"]}
 # Which Debian's own Node is too old: there people install it by hand.
 NODE_BY_HAND = ["bookworm"]
 ADVICE = re.compile(r"apt-get install((?: +[a-z0-9][a-z0-9+.-]*| +-[a-zA-Z-]+)+)")
+# How the package of a language is made, and what comes of it, seen from the user's home. For Java that is our part of a Maven
+# repository.
+MAVEN = (
+    f'scripts/maven.sh --untested install -pl {",".join(coordinates.MODULES)} -am -Dmaven.repo.local="$HOME/published"'
+)
 PACKAGES = {
-    "wheel": "leasehold/target/wheels/*.whl",
-    "npm": "leasehold/target/npm/*.tgz",
-    "java": "published/io/leasehold",
+    "wheel": ("bindings-python/wheel", "leasehold/target/wheels/*.whl"),
+    "npm": ("bindings-node/pack", "leasehold/target/npm/*.tgz"),
+    "java": (f"scripts/setup.sh build && {MAVEN}", "published/io/leasehold"),
 }
 
 
@@ -60,7 +66,7 @@ class Visit:
 
     def _kept(self, name: str) -> Machine:
         """The machine of an earlier run."""
-        below = [self._scratch(each) / "upper" for each in STATES[: STATES.index(name)][::-1]]
+        below = [self._scratch(each) / "upper" for each in STATES[name]]
         return Machine(
             [*below, self.root()], self._scratch(name), USERS[self.user], self.log(name), self._tools_of(name)
         )
@@ -80,9 +86,13 @@ class Visit:
             check, scratch=self._scratch(check), log=self.log(check), deadline=self.deadline, **differences
         )
         self._machines.append(machine)
+        self._refresh(machine)
+        return machine
+
+    def _refresh(self, machine: Machine) -> None:
+        """Brings the checkout as it is now, if that in the machine may be of an earlier run."""
         if (self.state("bare").scratch / KEPT).stat().st_mtime < self.begun:
             machine.bring_checkout()
-        return machine
 
     def alien(self, check: str, *wanted: str, tools: dict[str, Tool] | None = None) -> Machine:
         """A machine for a check without this project and what builds it: with these packages of Debian, and these tools."""
@@ -133,18 +143,17 @@ class Visit:
         return machine
 
     def _packed(self) -> Machine:
-        machine = self.start("full", "packed")
-        machine.sh("bindings-python/wheel && bindings-node/pack")
-        modules = ",".join(coordinates.MODULES)
-        machine.sh(f'scripts/maven.sh --untested install -pl {modules} -am -Dmaven.repo.local="$HOME/published"')
-        for name, pattern in PACKAGES.items():
-            self.shelve(machine, name, pattern)
-        return machine
+        return self.start("built", "packed", tools=self._tools_of("packed"))
 
     def packages(self, name: str) -> list[Path]:
-        """What one installs in that language, packed here or at a newer Debian; for Java our part of a Maven repository."""
+        """What one installs in that language, packed here or at a newer Debian."""
         if not (self.shelf / name).exists():
-            self.state("packed")
+            command, pattern = PACKAGES[name]
+            machine = self.state("packed")
+            machine.deadline = self.deadline
+            self._refresh(machine)
+            self.advised(machine, command)
+            self.shelve(machine, name, pattern)
         return sorted((self.shelf / name).iterdir())
 
     def etcd(self) -> Tool:
