@@ -13,6 +13,7 @@ interface Measurable {
 /** A registry of prom-client, as far as it is needed here. */
 interface Registry {
   registerMetric(metric: never): void
+  getSingleMetric(name: string): unknown
 }
 
 /** A meter of OpenTelemetry, as far as it is needed here. */
@@ -39,34 +40,55 @@ function typeOf({ name, samples }: MetricFamily): MetricSample['type'] {
   return samples[0]?.type ?? (/_seconds$/.test(name) ? 'histogram' : 'counter')
 }
 
+/** As prom-client has it: a counter's name says that it is a total. */
+function prometheus(family: MetricFamily): string {
+  return typeOf(family) === 'counter' ? `${family.name}_total` : family.name
+}
+
+/** The values of prom-client for one of ours. */
+function toValues(name: string, sample: MetricSample, more: Record<string, string>): PromValue[] {
+  const labels = { ...more, ...sample.labels }
+  if (sample.type !== 'histogram') return [{ value: sample.value, labels }]
+  return [
+    ...sample.buckets.map(({ le, count }) => ({
+      metricName: `${name}_bucket`,
+      labels: { le: le === Number.POSITIVE_INFINITY ? '+Inf' : le, ...labels },
+      value: count,
+    })),
+    { metricName: `${name}_sum`, labels, value: sample.sum },
+    { metricName: `${name}_count`, labels, value: sample.count },
+  ]
+}
+
+/** The clients of each registry, by their labels. */
+const registered = new WeakMap<Registry, Map<string, Measurable>>()
+
 /**
- * Adds a client's metrics to a registry of prom-client, which reads them when it is scraped. `labels` tell several clients
- * apart, which need registries of their own.
+ * Adds a client's metrics to a registry of prom-client, which reads them when it is scraped. `labels` tell the clients of one
+ * registry apart: a client with the same labels as an earlier one takes its place.
  */
 export function registerMetrics(client: Measurable, registry: Registry, labels: Record<string, string> = {}): void {
-  for (const [index, family] of client.metrics().families.entries()) {
-    const { help, name } = family
-    const type = typeOf(family)
-    // As prom-client has it: a counter's name says that it is a total.
-    const full = type === 'counter' ? `${name}_total` : name
+  const key = JSON.stringify(Object.entries(labels).sort())
+  const { families } = client.metrics()
+  const present = registered.get(registry)
+  // Unless the registry was cleared meanwhile.
+  if (present !== undefined && families[0] !== undefined && registry.getSingleMetric(prometheus(families[0]))) {
+    present.set(key, client)
+    return
+  }
+  const clients = new Map([[key, client]])
+  registered.set(registry, clients)
+  for (const [index, family] of families.entries()) {
+    const { help } = family
+    const [name, type] = [prometheus(family), typeOf(family)]
     const get = () => {
-      const { samples = [] } = client.metrics().families[index] ?? {}
-      const values = samples.flatMap<PromValue>((sample) => {
-        const own = { ...labels, ...sample.labels }
-        if (sample.type !== 'histogram') return [{ value: sample.value, labels: own }]
-        return [
-          ...sample.buckets.map(({ le, count }) => ({
-            metricName: `${full}_bucket`,
-            labels: { le: le === Number.POSITIVE_INFINITY ? '+Inf' : le, ...own },
-            value: count,
-          })),
-          { metricName: `${full}_sum`, labels: own, value: sample.sum },
-          { metricName: `${full}_count`, labels: own, value: sample.count },
-        ]
+      const values = [...clients].flatMap(([each, measured]) => {
+        const own = Object.fromEntries(JSON.parse(each))
+        return (measured.metrics().families[index]?.samples ?? []).flatMap((sample) => toValues(name, sample, own))
       })
-      return { name: full, help, type, values, aggregator: 'sum' }
+      return { name, help, type, values, aggregator: 'sum' }
     }
-    registry.registerMetric({ name: full, help, type, get, collect: undefined, reset() {}, labelNames: [] } as never)
+    registry.registerMetric({ name, help, type, get, collect: undefined, reset() {}, labelNames: [] } as never)
   }
 }
 

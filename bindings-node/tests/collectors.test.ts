@@ -21,6 +21,33 @@ test('prom-client says what the client has counted, at each scrape', async () =>
   await client.close()
 })
 
+test('clients of one registry are told apart by labels, and the same labels are the same place', async () => {
+  const [a, b, later] = ['a', 'b', 'later'].map((each) => new Client(`memory://prom-${each}`)) as [
+    Client,
+    Client,
+    Client,
+  ]
+  const registry = new Registry()
+  registerMetrics(a, registry, { client: 'a', room: '1' })
+  registerMetrics(b, registry, { client: 'b' })
+  await Promise.all([a, b, b].map((client) => client.withLock('/a', () => {})))
+  const counts = async () => (await registry.metrics()).match(/^leasehold_acquire_seconds_count.*$/gm)?.toSorted()
+  const rest = 'outcome="ok"}'
+  expect(await counts()).toEqual([
+    `leasehold_acquire_seconds_count{client="a",room="1",${rest} 1`,
+    `leasehold_acquire_seconds_count{client="b",${rest} 2`,
+  ])
+  // As after a reload of the module that makes the client.
+  await later.withLock('/a', () => {})
+  registerMetrics(later, registry, { room: '1', client: 'a' })
+  await b.withLock('/a', () => {})
+  expect((await counts())?.map((line) => line.replace(/.*} /, ''))).toEqual(['1', '3'])
+  registry.clear()
+  registerMetrics(b, registry)
+  expect(await counts()).toEqual([`leasehold_acquire_seconds_count{${rest} 3`])
+  await Promise.all([a, b, later].map((client) => client.close()))
+})
+
 test('OpenTelemetry observes what the client has counted', async () => {
   const client = new Client('memory://otel')
   const exporter = new InMemoryMetricExporter(1)
