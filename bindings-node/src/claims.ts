@@ -33,6 +33,13 @@ export function toWanted(names: unknown, claim: ClaimOptions): Wanted[] {
   })
 }
 
+/** The names as the native module takes them: one of which all is claimed by itself, because a list of objects takes longer. */
+export function toNames(wanted: Wanted[]): string | Wanted[] {
+  const [first] = wanted
+  if (first === undefined || wanted.length > 1 || first.shared === true || first.permits !== undefined) return wanted
+  return first.name
+}
+
 function toOne(name: string, { shared, permits, of }: ClaimOptions): Wanted {
   if (permits === undefined && of === undefined) return shared === undefined ? { name } : { name, shared }
   if (shared === true) throw invalidArgument('a lock is shared or has permits, not both')

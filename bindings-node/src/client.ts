@@ -1,7 +1,8 @@
 /** A client: one etcd cluster, the connections to it, and the sessions of its locks. */
 
+import { AsyncResource } from 'node:async_hooks'
 import type { EventEmitter } from 'node:events'
-import { isKeptOut, type Names, toWanted } from './claims'
+import { isKeptOut, type Names, toNames, toWanted } from './claims'
 import { Election } from './election'
 import { Emitter } from './emitter'
 import { fromThrown, hasCode, invalidArgument, type LostReason, toError } from './errors'
@@ -11,7 +12,7 @@ import { listenByDefault } from './log'
 import { type Metrics, toMetrics } from './metrics'
 import type { ClientHandle, QueueEntry, Wanted } from './module'
 import { native } from './native'
-import { brought, operations } from './operations'
+import { brought, operations, type Result } from './operations'
 import {
   type AcquireOptions,
   acquiring,
@@ -23,6 +24,7 @@ import {
   checkText,
   checkTry,
   openOptions,
+  optionsAndWork,
   type ScopeOptions,
   type TryOptions,
 } from './options'
@@ -36,7 +38,7 @@ import { closeOn } from './signals'
 export type SessionState = { state: 'ok' | 'suspect'; reason?: never } | { state: 'lost'; reason: LostReason }
 
 /** What is run under a lock. */
-type Work<T> = (guard: Guard) => T | PromiseLike<T>
+export type Work<T> = (guard: Guard) => T | PromiseLike<T>
 
 /** The events of a {@link Client}. There is no `error` event: what fails, rejects. */
 export interface ClientEvents {
@@ -141,15 +143,13 @@ export class Client extends Emitter<ClientEvents> {
   }
 
   async #scope<T>(names: Names, optionsOrCallback: ScopeOptions | Work<T>, maybeCallback?: Work<T>): Promise<T> {
-    const [options, callback] =
-      typeof optionsOrCallback === 'function' ? [{}, optionsOrCallback] : [optionsOrCallback, maybeCallback]
-    if (typeof callback !== 'function') throw invalidArgument('withLock needs a function to run under the lock')
+    const [options, callback] = optionsAndWork<ScopeOptions, Work<T>>('withLock', optionsOrCallback, maybeCallback)
     const { detached = false, ...acquire } = checkScope(options)
     const wanted = toWanted(names, acquire)
     // Who does not wait waits for nobody.
     const held = detached || acquire.wait === 0 ? undefined : await this.#heldAround(wanted, acquire.signal)
     if (held !== undefined) throw toError(native.wouldDeadlock(held))
-    const guard = await this.#acquire(wanted, acquire)
+    const guard = new Guard(brought(await this.#win(wanted, acquire)))
     let result: T
     try {
       result = await inside({ owner: this, guard, wanted, isDetached: detached }, () => callback(guard))
@@ -182,17 +182,17 @@ export class Client extends Emitter<ClientEvents> {
    */
   async acquire(names: Names, options: AcquireOptions = {}): Promise<Guard> {
     const checked = checkAcquire(options)
-    return await this.#acquire(toWanted(names, checked), checked)
+    return new Guard(brought(await this.#win(toWanted(names, checked), checked)))
   }
 
-  async #acquire(wanted: Wanted[], options: AcquireOptions): Promise<Guard> {
-    const how = acquiring(options)
-    const result = await operations().run<object>(
-      (tag) => this.#start(tag, wanted, how),
+  /** Brings the handle of a guard. Not async itself: that would be one more promise for every lock. */
+  #win(wanted: Wanted[], options: AcquireOptions): Promise<Result<object>> {
+    const [names, how] = [toNames(wanted), acquiring(options)]
+    return operations().run<object>(
+      (tag) => this.#start(tag, names, how),
       options.signal,
       (won) => new Guard(won).release().catch(() => {}),
     )
-    return new Guard(brought(result))
   }
 
   /**
@@ -309,7 +309,10 @@ export class Client extends Emitter<ClientEvents> {
   protected override listened(event: keyof ClientEvents): void {
     // Once, and only if somebody wants to know.
     if (event === 'state') {
-      this.#endStates ??= operations().subscribe<SessionState>((tag) => this.#handle.onState(tag), teller(this.behind))
+      this.#endStates ??= operations().subscribe<SessionState>(
+        (tag) => this.#handle.onState(tag),
+        AsyncResource.bind(teller(this.behind)),
+      )
     }
   }
 }

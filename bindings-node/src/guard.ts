@@ -1,6 +1,7 @@
 /** A guard: the proof that its owner holds a lock now. */
 
-import { types } from 'node:util'
+import { AsyncResource } from 'node:async_hooks'
+import { type InspectOptions, inspect, types } from 'node:util'
 import { Emitter } from './emitter'
 import { hasCode, invalidArgument, type LostReason } from './errors'
 import { Loss } from './loss'
@@ -185,15 +186,33 @@ export class Guard extends Emitter<GuardEvents> {
     }
   }
 
+  /** For logs: what it is, with the token as a text, because JSON has no bigints. */
+  toJSON(): { name: string; token: string; key: string; held: boolean } {
+    const { name, token, key, held } = this
+    return { name, token: String(token), key, held }
+  }
+
+  /** What `console.log` shows. */
+  [inspect.custom](_depth: number, options: InspectOptions): string {
+    const { name, token, key, held } = this
+    return `${this.constructor.name} ${inspect({ name, token, key, held }, options)}`
+  }
+
   protected override listened(event: keyof GuardEvents, listener: () => void): void {
     if (event === 'lost') this.#watch().catchUp(listener)
   }
 
-  /** Asks the core to tell of the loss: once, and only if somebody wants to know, for it is not free. */
+  /**
+   * Asks the core to tell of the loss: once, and only if somebody wants to know, for it is not free. He is told in his own
+   * asynchronous context.
+   */
   #watch(): Loss {
     if (this.#loss === undefined) {
       this.#loss = new Loss(this.name, this.behind)
-      operations().subscribe<LostReason>((tag) => native.guardLost(tag, this.handle), teller(this.#loss))
+      operations().subscribe<LostReason>(
+        (tag) => native.guardLost(tag, this.handle),
+        AsyncResource.bind(teller(this.#loss)),
+      )
     }
     return this.#loss
   }

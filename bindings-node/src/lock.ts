@@ -1,9 +1,9 @@
 /** A lock as an object: a name, and how it is acquired, said once. */
 
 import type { Names } from './claims'
-import type { Client } from './client'
+import type { Client, Work } from './client'
 import type { Guard } from './guard'
-import type { AcquireOptions, ScopeOptions, TryOptions } from './options'
+import { type AcquireOptions, optionsAndWork, type ScopeOptions, type TryOptions } from './options'
 
 /** A lock, or several, with its options; made by `client.lock(name, options)`. It holds nothing: a {@link Guard} does. */
 export class Lock {
@@ -20,15 +20,11 @@ export class Lock {
   }
 
   /** Runs a function under the lock: as `client.withLock`. */
-  async run<T>(callback: (guard: Guard) => T | PromiseLike<T>): Promise<T>
-  async run<T>(options: ScopeOptions, callback: (guard: Guard) => T | PromiseLike<T>): Promise<T>
-  async run<T>(
-    optionsOrCallback: ScopeOptions | ((guard: Guard) => T | PromiseLike<T>),
-    maybeCallback?: (guard: Guard) => T | PromiseLike<T>,
-  ): Promise<T> {
-    const [options, callback] =
-      typeof optionsOrCallback === 'function' ? [{}, optionsOrCallback] : [optionsOrCallback, maybeCallback]
-    return await this.#client.withLocks(this.names, { ...this.#defaults, ...options }, callback as never)
+  async run<T>(callback: Work<T>): Promise<T>
+  async run<T>(options: ScopeOptions, callback: Work<T>): Promise<T>
+  async run<T>(optionsOrCallback: ScopeOptions | Work<T>, maybeCallback?: Work<T>): Promise<T> {
+    const [options, callback] = optionsAndWork<ScopeOptions, Work<T>>('run', optionsOrCallback, maybeCallback)
+    return await this.#client.withLocks(this.names, { ...this.#defaults, ...options }, callback)
   }
 
   /** Waits for the lock: as `client.acquire`. */

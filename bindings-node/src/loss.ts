@@ -4,9 +4,11 @@
  * It outlives the guard, and knows nothing of it: see emitter.ts.
  */
 
+import { AsyncResource } from 'node:async_hooks'
 import type { EventEmitter } from 'node:events'
 import { type LostReason, toError } from './errors'
 import { native } from './native'
+import { soon } from './soon'
 
 export class Loss {
   readonly #name: string
@@ -38,9 +40,10 @@ export class Loss {
     const reason = this.#told
     if (reason === undefined) return
     // After whoever adds it is done, and what waits for him.
-    setImmediate(() => {
+    const told = AsyncResource.bind(() => {
       if (this.#listeners.rawListeners('lost').includes(listener)) Reflect.apply(listener, this.#listeners, [reason])
     })
+    soon(() => told())
   }
 
   #abort(reason: LostReason): void {

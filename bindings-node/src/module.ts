@@ -3,16 +3,6 @@
  * `alive`, is only in builds for tests.
  */
 
-/** How a lock is acquired. Milliseconds below 0 are those of nothing said. */
-export interface Acquiring {
-  wait: number
-  ttl: number
-  renew: boolean
-  requeue: boolean
-  localFirst?: LocalFirstBound
-  linger: number
-}
-
 /** What lives in this process. */
 export interface Alive {
   /** Clients that are not freed. */
@@ -29,13 +19,16 @@ export interface Alive {
 export declare class ClientHandle {
   /** Who it says it is. */
   get identity(): string
-  /** A function that brings the handle of a guard. */
-  get acquire(): (tag: number, names: Array<Wanted>, options: Acquiring) => number
+  /** A function that brings the handle of a guard. A name by itself claims all of it. */
+  get acquire(): (tag: number, names: string | Array<Wanted>, how: number[]) => number
   /** Brings the handle of a guard. */
-  campaign(tag: number, name: string, value: Uint8Array, options: Acquiring): number
+  campaign(tag: number, name: string, value: Uint8Array, how: number[]): number
   /** Brings who leads, or nothing. */
   leader(tag: number, name: string): number
-  /** Brings who leads, at once and at each change, until it is cancelled, and nothing at its end. */
+  /**
+   * Brings who leads, at once and at each change, until it is cancelled, and nothing at its end. Whoever waits for one of them
+   * says so by `hold`.
+   */
   observe(tag: number, name: string): number
   /** What it has counted and timed. */
   metrics(): Measured
@@ -66,6 +59,10 @@ export declare class Environment {
   open(options: OpenOptions, exitLimit: number): ClientHandle
   /** Cancels an operation; false if it is over. */
   cancel(operation: number): boolean
+  /** Somebody waits, which keeps the event loop alive, until `let_go`. */
+  hold(): void
+  /** The opposite of `hold`. */
+  letGo(): void
   /** Sends what the core has to say to `tag`, from `level` up: 0 nothing, 1 errors, and so on to 5, which is all of it. */
   listen(tag: number, level: number): void
   /** The process exits: closes the clients that want it, for as long as they want it. False if that was not long enough. */
@@ -95,12 +92,6 @@ export interface Leading {
   token: bigint
   value: Buffer
   revision: bigint
-}
-
-/** How far callers of one client may pass a lock on among themselves; each has its default. */
-export interface LocalFirstBound {
-  turns?: number
-  time?: number
 }
 
 /** A line for the log. Levels go from 1 (error) to 5 (trace). */

@@ -5,10 +5,13 @@
  * is idle, never does.
  */
 
+import { AsyncResource } from 'node:async_hooks'
 import { isMainThread } from 'node:worker_threads'
+import { onAbort, reasonOf } from './aborts'
 import { fromThrown, toError } from './errors'
 import type { Environment, Failure } from './module'
 import { native } from './native'
+import { soon } from './soon'
 
 /** What an operation failed with, on its way to whoever waits for it. */
 class Failed {
@@ -30,10 +33,8 @@ export type Begin = (tag: number) => number
 /** Takes what an operation brings; nothing follows the last. */
 type Taker = (result: Result<never>, isLast: boolean) => void
 
-/** Why it was aborted. Signals of older libraries do not say. */
-export function reasonOf(signal: AbortSignal): unknown {
-  return signal.reason ?? new DOMException('This operation was aborted', 'AbortError')
-}
+/** Where completions are taken: not in the asynchronous context of the request that was the first to use the package. */
+const CONTEXT = new AsyncResource('leasehold')
 
 /** The tag under which the environment tells of guards that were forgotten, by the names of their locks. */
 const FORGOTTEN = 0
@@ -49,7 +50,9 @@ class Operations {
 
   constructor() {
     this.#takers[FORGOTTEN] = (name: Result<string>) => warn(brought(name))
-    this.environment = new native.Environment((...flat) => this.#complete(flat), !isMainThread)
+    this.environment = CONTEXT.runInAsyncScope(
+      () => new native.Environment((...flat) => this.#complete(flat), !isMainThread),
+    )
     this.release = this.environment.release
     // The environment's clients release what they hold, for as long as their `exitTimeout` allows.
     process.once('exit', () => this.environment.exit())
@@ -73,8 +76,15 @@ class Operations {
     let isOver = false
     const operation = this.#start(begin, (result: Result<T | undefined>) => {
       if (isOver || result instanceof Failed) return
-      // On its own: what a user's listener throws must not keep the others from their completions.
-      queueMicrotask(() => listener(result))
+      // On its own: what a user's listener throws must not keep the others from their completions. It is thrown all the same,
+      // but to nobody's promise.
+      Promise.resolve(result)
+        .then(listener)
+        .catch((error) => {
+          soon(() => {
+            throw error
+          })
+        })
     })
     return () => {
       isOver = true
@@ -100,10 +110,9 @@ class Operations {
     })
     // First: if it throws, nobody listens yet.
     const operation = this.#start(begin, settle)
-    const cancel = () => this.environment.cancel(operation)
-    signal.addEventListener('abort', cancel, { once: true })
+    const left = onAbort(signal, () => this.environment.cancel(operation))
     const result = await completion
-    signal.removeEventListener('abort', cancel)
+    left()
     if (!signal.aborted) return result
     if (!(result instanceof Failed)) await discard?.(result)
     throw reasonOf(signal)

@@ -3,7 +3,7 @@
 import { constants } from 'node:os'
 import type { ClaimOptions, NameOptions } from './claims'
 import { invalidArgument } from './errors'
-import type { Acquiring, OpenOptions } from './module'
+import type { OpenOptions } from './module'
 
 /** Options of a `Client`. */
 export interface ClientOptions {
@@ -186,7 +186,23 @@ function bound(name: string, value: unknown): string | undefined {
 
 /** A value as a message shows it: what it is, not all that is in it. */
 function show(value: unknown): string {
-  return typeof value === 'number' || typeof value === 'boolean' ? String(value) : `a ${typeof value}`
+  if (value === undefined || value === null || ['number', 'boolean'].includes(typeof value)) return String(value)
+  if (Array.isArray(value)) return 'a list'
+  return typeof value === 'object' ? 'an object' : `a ${typeof value}`
+}
+
+/** The two forms of what runs a function under a lock: with options in front of it, or without. */
+export function optionsAndWork<Options extends object, Work>(
+  what: string,
+  optionsOrWork: Options | Work,
+  maybeWork: Work | undefined,
+): [Options, Work] {
+  const isAlone = typeof optionsOrWork === 'function'
+  const work = isAlone ? optionsOrWork : maybeWork
+  if (typeof work !== 'function') throw invalidArgument(`${what} needs a function to run under the lock`)
+  // Not left aside: whoever says how long to wait would wait for ever.
+  if (isAlone && maybeWork !== undefined) throw invalidArgument(`${what} takes options in front of its function`)
+  return [isAlone ? ({} as Options) : (optionsOrWork as Options), work as Work]
 }
 
 function check<T extends object>(checks: Checks<T>, options: T): T {
@@ -219,23 +235,22 @@ export const checkCampaign = (options: CampaignOptions): CampaignOptions => chec
 /** Checks one of several names. */
 export const checkName = (options: NameOptions): NameOptions => check(NAME, options)
 
-/** How to acquire, as the native module takes it. */
-export function acquiring(options: AcquireOptions): Acquiring {
+/** How to acquire, as the native module takes it: see `Acquiring` in native/src/client.rs. */
+export function acquiring(options: AcquireOptions): number[] {
   const { wait, ttl, renew = true, requeue = true, localFirst = false, linger } = options
   // For as long as it takes, said in another way.
   const limit = wait === Number.POSITIVE_INFINITY ? undefined : wait
-  const how: Acquiring = {
-    wait: milliseconds(limit),
-    ttl: milliseconds(ttl),
-    renew,
-    requeue,
-    linger: milliseconds(linger),
-  }
-  if (localFirst !== false) {
-    const { turns, time } = localFirst === true ? {} : localFirst
-    how.localFirst = { ...(turns !== undefined && { turns }), ...(time !== undefined && { time: milliseconds(time) }) }
-  }
-  return how
+  const { turns = -1, time } = typeof localFirst === 'object' ? localFirst : {}
+  return [
+    milliseconds(limit),
+    milliseconds(ttl),
+    milliseconds(linger),
+    Number(renew),
+    Number(requeue),
+    Number(localFirst !== false),
+    turns,
+    milliseconds(time),
+  ]
 }
 
 /** Checks a name, or another text that is an argument. Its length is the core's to judge. */

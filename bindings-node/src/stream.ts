@@ -1,6 +1,7 @@
 /** What a subscription brings, for `for await`: kept while nobody asks, up to a bound. */
 
-import { type Begin, brought, operations, type Result, reasonOf } from './operations'
+import { onAbort, reasonOf } from './aborts'
+import { type Begin, brought, operations, type Result } from './operations'
 
 /** How many are kept. Beyond that the oldest goes, and whoever asks then is told that one is missing. */
 const KEPT = 1_024
@@ -11,7 +12,10 @@ interface Waiting<Told> {
   reject(error: unknown): void
 }
 
-/** Nothing is asked for before the first `next`. Ended by `return`, which a loop calls that is left. */
+/**
+ * Nothing is asked for before the first `next`. Ended by `return`, which a loop calls that is left. Keeps its process alive while
+ * somebody waits for the next.
+ */
 export abstract class Stream<Brought, Told> implements AsyncIterableIterator<Told, undefined> {
   readonly #begin: Begin
   readonly #signal: AbortSignal | undefined
@@ -34,6 +38,7 @@ export abstract class Stream<Brought, Told> implements AsyncIterableIterator<Tol
   next(): Promise<IteratorResult<Told, undefined>> {
     return new Promise((resolve, reject) => {
       this.#waiting.push({ resolve, reject })
+      if (this.#waiting.length === 1) operations().environment.hold()
       if (this.#cancel === undefined && this.#end === undefined) this.#start()
       this.#settle()
     })
@@ -67,11 +72,11 @@ export abstract class Stream<Brought, Told> implements AsyncIterableIterator<Tol
     }
     try {
       const cancel = operations().stream<Brought>(this.#begin, (result, isLast) => this.#take(result, isLast))
+      const left = signal && onAbort(signal, abort)
       this.#cancel = () => {
-        signal?.removeEventListener('abort', abort)
+        left?.()
         cancel()
       }
-      signal?.addEventListener('abort', abort, { once: true })
     } catch (error) {
       this.#over(() => {
         throw error
@@ -105,6 +110,7 @@ export abstract class Stream<Brought, Told> implements AsyncIterableIterator<Tol
     while (this.#waiting.length > 0) {
       if (this.#kept.length === 0 && this.#end === undefined) return
       const { resolve, reject } = this.#waiting.shift() as Waiting<Told>
+      if (this.#waiting.length === 0) operations().environment.letGo()
       if (this.#kept.length > 0) {
         const hasLost = this.#hasLost
         this.#hasLost = false

@@ -4,6 +4,7 @@ import { setTimeout as pause } from 'node:timers/promises'
 import type { Client } from './client'
 import { hasCode, invalidArgument } from './errors'
 import type { Guard } from './guard'
+import { optionsAndWork } from './options'
 
 /** How a lock is requested. */
 export interface LockOptions {
@@ -70,9 +71,7 @@ export class LockManager {
     optionsOrCallback: LockOptions | Callback<T>,
     maybeCallback?: Callback<T>,
   ): Promise<T> {
-    const [options, callback] =
-      typeof optionsOrCallback === 'function' ? [{}, optionsOrCallback] : [optionsOrCallback, maybeCallback]
-    if (typeof callback !== 'function') throw invalidArgument('request needs a function to run under the lock')
+    const [options, callback] = optionsAndWork<LockOptions, Callback<T>>('request', optionsOrCallback, maybeCallback)
     const { mode = 'exclusive', ifAvailable = false, steal = false, signal } = options
     if (mode !== 'exclusive' && mode !== 'shared') throw invalidArgument('mode must be exclusive or shared')
     if (steal && (ifAvailable || mode === 'shared' || signal !== undefined)) {

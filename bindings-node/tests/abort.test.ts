@@ -36,6 +36,25 @@ test('a waiter that is aborted leaves the queue before it rejects', async () => 
   expect(await keys(lock)).toEqual([guard.key])
 })
 
+test('one signal for hundreds of operations has one listener of ours', async () => {
+  const [client, lock] = [open(), name()]
+  const guard = await client.acquire(lock)
+  const controller = new AbortController()
+  const { signal } = controller
+  const waiting = Array.from({ length: 20 }, () => client.acquire(lock, { signal }).catch((error) => error))
+  const observer = client.election(`${lock}/election`).observe({ signal })
+  await observer.next()
+  await until(async () => (await client.queue(lock)).length === 21, 'they queue')
+  // Each more than ten is a warning of a leak.
+  expect(getEventListeners(signal, 'abort')).toHaveLength(1)
+  await observer.return()
+  expect(getEventListeners(signal, 'abort')).toHaveLength(1)
+  controller.abort(new Error('mine'))
+  expect(new Set(await Promise.all(waiting))).toEqual(new Set([signal.reason]))
+  expect(getEventListeners(signal, 'abort')).toEqual([])
+  expect(await keys(lock)).toEqual([guard.key])
+})
+
 test('a signal is left as it was found', async () => {
   const [client, lock] = [open(), name()]
   const controller = new AbortController()

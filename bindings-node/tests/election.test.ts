@@ -101,6 +101,11 @@ test('an observer that waits keeps its process alive, and one that has ended doe
   await leadership.release()
 })
 
+test('an observer that nobody waits for keeps no process alive', async () => {
+  const { code, out } = await run('observes-once.mjs', [name()])
+  expect([code, out]).toEqual([0, 'null\n'])
+})
+
 test('metrics are values and text', async () => {
   const [client, lock] = [open(), name()]
   await client.withLock(lock, () => {})

@@ -1,8 +1,9 @@
 /** The lock through the public API, on a real etcd: acquire, guard, scope, queue, events. */
 
 import { once } from 'node:events'
+import { inspect } from 'node:util'
 import { describe, expect, test } from 'vitest'
-import { Client, type LeaseholdError, LostError } from '../dist/index.mjs'
+import { Client, type LeaseholdError, LostError, locks } from '../dist/index.mjs'
 import { code, endpoint, failure, keys, name, open, until } from './support'
 
 describe('acquire', () => {
@@ -17,6 +18,15 @@ describe('acquire', () => {
     expect(guard.remaining).toBeGreaterThan(3_000)
     expect(guard.remaining).toBeLessThanOrEqual(5_000)
     expect(await keys(lock)).toEqual([guard.key])
+    // As logs show it.
+    const shown = `Guard { name: '${lock}', token: ${guard.token}n, key: '${guard.key}', held: true }`
+    expect(inspect(guard).replaceAll(/\s+/g, ' ')).toBe(shown)
+    expect(JSON.parse(JSON.stringify({ guard })).guard).toEqual({
+      name: lock,
+      token: String(guard.token),
+      key: guard.key,
+      held: true,
+    })
     await guard.release()
     expect(guard.held).toBe(false)
     expect(guard.remaining).toBe(0)
@@ -101,6 +111,15 @@ describe('acquire', () => {
     }
     expect(await code(client.tryAcquire('/a', { wait: 5 } as never))).toBe('INVALID_ARGUMENT')
     expect(await code(client.withLock('/a', {}, undefined as never))).toBe('INVALID_ARGUMENT')
+    // Left aside, the options would mean nothing, and the wait would be for ever.
+    const behind = [() => {}, { wait: 5 }] as never as [() => void]
+    expect(await code(client.withLock('/a', ...behind))).toBe('INVALID_ARGUMENT')
+    expect(await code(client.withLocks(['/a'], ...behind))).toBe('INVALID_ARGUMENT')
+    expect(await code(client.lock('/a').run(...behind))).toBe('INVALID_ARGUMENT')
+    expect(await code(locks(client).request('/a', ...behind))).toBe('INVALID_ARGUMENT')
+    expect(String(await failure(client.withLock(['/a'] as never, () => {})))).toContain('not a list')
+    expect(String(await failure(client.withLock({} as never, () => {})))).toContain('not an object')
+    expect(String(await failure(client.acquire('/a', null as never)))).toContain('not null')
     expect(await code(client.forceRelease('/a', 5 as never))).toBe('INVALID_ARGUMENT')
     expect(await code(client.forceRelease('/a', 1n << 70n))).toBe('NOT_HELD')
   })

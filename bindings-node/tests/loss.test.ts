@@ -1,7 +1,8 @@
 /** Being told of a loss: in time or late, once, whatever was done to the listeners. */
 
+import { AsyncLocalStorage } from 'node:async_hooks'
 import { once } from 'node:events'
-import { expect, test } from 'vitest'
+import { expect, test, vi } from 'vitest'
 import { type Client, type Guard, LostError } from '../dist/index.mjs'
 import { failure, name, open, until } from './support'
 
@@ -92,6 +93,42 @@ test('what a listener throws is its own business', async () => {
   process.removeAllListeners('uncaughtException')
   for (const listener of original) process.on('uncaughtException', listener)
   await other.release()
+})
+
+test('it is told in the context of whoever asked for it', async () => {
+  const [client, lock] = [open(), name()]
+  const request = new AsyncLocalStorage<string>()
+  const told = await request.run('the one that acquires', async () => {
+    const guard = await client.acquire(lock)
+    const byEvent = new Promise((resolve) => guard.on('lost', () => resolve(request.getStore())))
+    const bySignal = new Promise((resolve) => guard.signal.addEventListener('abort', () => resolve(request.getStore())))
+    await request.run('another', () => client.forceRelease(lock, guard.token))
+    const first = [await byEvent, await bySignal]
+    const late = request.run('late', () => once(guard, 'lost').then(() => request.getStore()))
+    return [...first, await late]
+  })
+  expect(told).toEqual(['the one that acquires', 'the one that acquires', 'late'])
+})
+
+test('it is told under fake timers', async () => {
+  const [client, lock] = [open(), name()]
+  const guard = await client.acquire(lock)
+  vi.useFakeTimers({
+    toFake: ['setTimeout', 'setInterval', 'setImmediate', 'queueMicrotask', 'performance'],
+  })
+  try {
+    const lost = new Promise((resolve) => guard.on('lost', resolve))
+    await client.forceRelease(lock, guard.token)
+    expect(await lost).toBe('KEY_DELETED')
+    expect(guard.signal.aborted).toBe(true)
+    expect(await new Promise((resolve) => guard.on('lost', resolve))).toBe('KEY_DELETED')
+    // The limit of a wait is the core's, which has its own clock.
+    const held = await client.acquire(lock)
+    expect(await client.acquire(lock, { wait: 50 }).catch((error) => error.code)).toBe('ERR_LEASEHOLD_NOT_ACQUIRED')
+    await held.release()
+  } finally {
+    vi.useRealTimers()
+  }
 })
 
 /** A guard that was lost without anybody listening. */

@@ -4,8 +4,9 @@ use std::{rc::Rc, sync::Arc};
 
 use leasehold_bridge::{AcquireOptions, Claim, Client, HostOptions, LocalFirst, client::milliseconds};
 use napi::{
-    Env,
-    bindgen_prelude::{BigInt, Function, Uint8Array},
+    Env, Status,
+    bindgen_prelude::{BigInt, Either, FromNapiValue, Function, Uint8Array},
+    sys,
 };
 use napi_derive::napi;
 
@@ -66,41 +67,30 @@ impl Wanted {
     }
 }
 
-/// How a lock is acquired. Milliseconds below 0 are those of nothing said.
-#[napi(object, object_to_js = false)]
-pub struct Acquiring {
-    pub wait: i64,
-    pub ttl: i64,
-    pub renew: bool,
-    pub requeue: bool,
-    pub local_first: Option<LocalFirstBound>,
-    pub linger: i64,
-}
+/// How a lock is acquired: `[wait, ttl, linger, renew, requeue, local first, its turns, its time]`, as numbers in a list, because
+/// an object with names takes several times as long. Milliseconds and turns below 0 are those of nothing said.
+pub struct Acquiring(AcquireOptions);
 
-/// How far callers of one client may pass a lock on among themselves; each has its default.
-#[napi(object, object_to_js = false)]
-pub struct LocalFirstBound {
-    pub turns: Option<u32>,
-    pub time: Option<i64>,
-}
-
-impl From<Acquiring> for AcquireOptions {
-    fn from(from: Acquiring) -> Self {
-        Self {
-            wait: milliseconds(from.wait),
-            ttl: milliseconds(from.ttl),
-            renew: from.renew,
-            requeue: from.requeue,
-            local_first: from.local_first.map(LocalFirst::from),
-            linger: milliseconds(from.linger),
-        }
-    }
-}
-
-impl From<LocalFirstBound> for LocalFirst {
-    fn from(from: LocalFirstBound) -> Self {
-        let Self { turns, time } = Self::default();
-        Self { turns: from.turns.unwrap_or(turns), time: from.time.and_then(milliseconds).unwrap_or(time) }
+impl FromNapiValue for Acquiring {
+    unsafe fn from_napi_value(env: sys::napi_env, value: sys::napi_value) -> napi::Result<Self> {
+        // SAFETY: the same contract as ours: `env` is the current environment.
+        let how: Vec<i64> = unsafe { FromNapiValue::from_napi_value(env, value)? };
+        let &[wait, ttl, linger, renew, requeue, is_local_first, turns, time] = how.as_slice() else {
+            return Err(napi::Error::new(Status::InvalidArg, "this is not how a lock is acquired"));
+        };
+        let usual = LocalFirst::default();
+        let local_first = LocalFirst {
+            turns: if turns < 0 { usual.turns } else { u32::try_from(turns).unwrap_or(u32::MAX) },
+            time: milliseconds(time).unwrap_or(usual.time),
+        };
+        Ok(Self(AcquireOptions {
+            wait: milliseconds(wait),
+            ttl: milliseconds(ttl),
+            renew: renew != 0,
+            requeue: requeue != 0,
+            local_first: (is_local_first != 0).then_some(local_first),
+            linger: milliseconds(linger),
+        }))
     }
 }
 
@@ -125,21 +115,30 @@ impl ClientHandle {
         self.client.identity()
     }
 
-    /// A function that brings the handle of a guard.
-    #[napi(getter, ts_return_type = "(tag: number, names: Array<Wanted>, options: Acquiring) => number")]
+    /// A function that brings the handle of a guard. A name by itself claims all of it.
+    #[napi(getter, ts_return_type = "(tag: number, names: string | Array<Wanted>, how: number[]) => number")]
     pub fn acquire<'env>(&self, env: &'env Env) -> napi::Result<Function<'env, (), f64>> {
         let (client, shared) = (self.client.clone(), self.shared.clone());
         starter(env, "acquire", move |call| {
-            let (wanted, options): (Vec<Wanted>, Acquiring) = (call.get(1)?, call.get(2)?);
-            let names: Vec<_> = wanted.iter().map(|wanted| (&*wanted.name, wanted.claim())).collect();
-            Ok(shared.start(call.get(0)?, |sink| client.acquire(&names, &options.into(), None, sink)))
+            let (wanted, how): (Either<String, Vec<Wanted>>, Acquiring) = (call.get(1)?, call.get(2)?);
+            let names = match &wanted {
+                Either::A(name) => vec![(name.as_str(), Claim::Exclusive)],
+                Either::B(several) => several.iter().map(|wanted| (&*wanted.name, wanted.claim())).collect(),
+            };
+            Ok(shared.start(call.get(0)?, |sink| client.acquire(&names, &how.0, None, sink)))
         })
     }
 
     /// Brings the handle of a guard.
     #[napi]
-    pub fn campaign(&self, tag: f64, name: String, value: Uint8Array, options: Acquiring) -> Result<f64> {
-        self.shared.start(tag, |sink| self.client.campaign(&name, &value, &options.into(), None, sink))
+    pub fn campaign(
+        &self,
+        tag: f64,
+        name: String,
+        value: Uint8Array,
+        #[napi(ts_arg_type = "number[]")] how: Acquiring,
+    ) -> Result<f64> {
+        self.shared.start(tag, |sink| self.client.campaign(&name, &value, &how.0, None, sink))
     }
 
     /// Brings who leads, or nothing.
@@ -148,10 +147,11 @@ impl ClientHandle {
         self.shared.start(tag, |sink| self.client.leader(&name, None, sink))
     }
 
-    /// Brings who leads, at once and at each change, until it is cancelled, and nothing at its end.
+    /// Brings who leads, at once and at each change, until it is cancelled, and nothing at its end. Whoever waits for one of them
+    /// says so by `hold`.
     #[napi]
     pub fn observe(&self, tag: f64, name: String) -> Result<f64> {
-        self.shared.start(tag, |sink| self.client.observe(&name, None, sink))
+        enter(|| Ok(as_number(self.client.observe(&name, None, self.shared.sink(tag)).0)))
     }
 
     /// What it has counted and timed.

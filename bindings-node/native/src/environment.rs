@@ -47,7 +47,7 @@ pub(crate) struct Shared {
     env: sys::napi_env,
     waker: Arc<Waker>,
     queue: Arc<Queue>,
-    /// Operations under way that keep the event loop alive.
+    /// What keeps the event loop alive: operations under way, and who waits for the next of a stream.
     awaited: Cell<usize>,
     clients: RefCell<Vec<Open>>,
     /// Names of locks whose guards were collected while they held, until JavaScript is told.
@@ -78,11 +78,24 @@ impl Shared {
     /// itself. Returns what cancels it.
     pub(crate) fn start(&self, tag: f64, begin: impl FnOnce(Sink) -> OpId) -> Result<f64> {
         let operation = enter(|| Ok(begin(self.queue.sink(whole(tag) << 1 | AWAITED))))?;
+        self.hold();
+        Ok(as_number(operation.0))
+    }
+
+    /// One more that somebody waits for.
+    fn hold(&self) {
         if self.awaited.replace(self.awaited.get() + 1) == 0 {
             // SAFETY: this is the environment's thread, and the function lives as long as its environment.
             unsafe { sys::napi_ref_threadsafe_function(self.env, self.waker.handle.get_raw()) };
         }
-        Ok(as_number(operation.0))
+    }
+
+    /// So many fewer.
+    fn let_go(&self, count: usize) {
+        if count > 0 && self.awaited.replace(self.awaited.get() - count) == count {
+            // SAFETY: as above.
+            unsafe { sys::napi_unref_threadsafe_function(self.env, self.waker.handle.get_raw()) };
+        }
     }
 
     /// Where the results of an operation go that JavaScript knows by `tag`, and only listens to.
@@ -94,10 +107,7 @@ impl Shared {
     pub(crate) fn drain(&self) -> impl Iterator<Item = (f64, Completion)> {
         let completions = self.queue.drain(MOST);
         let awaited = completions.iter().filter(|done| done.is_last && done.tag & AWAITED != 0).count();
-        if awaited > 0 && self.awaited.replace(self.awaited.get() - awaited) == awaited {
-            // SAFETY: as above.
-            unsafe { sys::napi_unref_threadsafe_function(self.env, self.waker.handle.get_raw()) };
-        }
+        self.let_go(awaited);
         completions.into_iter().map(|completion| (as_number(completion.tag >> 1), completion))
     }
 
@@ -205,6 +215,18 @@ impl Environment {
     #[napi]
     pub fn cancel(&self, operation: f64) -> bool {
         operation::cancel(OpId(whole(operation)))
+    }
+
+    /// Somebody waits, which keeps the event loop alive, until `let_go`.
+    #[napi]
+    pub fn hold(&self) {
+        self.shared.hold();
+    }
+
+    /// The opposite of `hold`.
+    #[napi]
+    pub fn let_go(&self) {
+        self.shared.let_go(1);
     }
 
     /// Sends what the core has to say to `tag`, from `level` up: 0 nothing, 1 errors, and so on to 5, which is all of it.
