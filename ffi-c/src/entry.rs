@@ -1,7 +1,7 @@
 //! Where C enters: panics become statuses, pointers become references, and NULL becomes a status, not a crash.
 
 use std::{
-    ffi::{CStr, c_char},
+    ffi::{CStr, c_char, c_int},
     mem::{MaybeUninit, size_of},
     slice,
 };
@@ -15,6 +15,7 @@ use crate::{error::lh_error, status::OK};
 /// # Safety
 /// `error` is NULL, or points to memory for an `lh_error`.
 pub(crate) unsafe fn enter(error: *mut lh_error, body: impl FnOnce() -> Result<()>) -> i32 {
+    let _whole = Uncancelled::begin();
     match panics::catch(body) {
         Ok(()) => {
             // SAFETY: the caller promises it.
@@ -27,6 +28,32 @@ pub(crate) unsafe fn enter(error: *mut lh_error, body: impl FnOnce() -> Result<(
             wrong.code().number()
         }
     }
+}
+
+/// While it lives, `pthread_cancel` of this thread is put off: it unwinds from within a write, say, and the process would end where
+/// that meets a frame of Rust.
+struct Uncancelled(c_int);
+
+impl Uncancelled {
+    fn begin() -> Self {
+        // As each system numbers it.
+        let disable = if cfg!(target_vendor = "apple") { 0 } else { 1 };
+        let mut before = 0;
+        // SAFETY: it is always allowed, and `before` is a place for what it was.
+        unsafe { pthread_setcancelstate(disable, &raw mut before) };
+        Self(before)
+    }
+}
+
+impl Drop for Uncancelled {
+    fn drop(&mut self) {
+        // SAFETY: as above.
+        unsafe { pthread_setcancelstate(self.0, std::ptr::null_mut()) };
+    }
+}
+
+unsafe extern "C" {
+    fn pthread_setcancelstate(state: c_int, before: *mut c_int) -> c_int;
 }
 
 /// The blocking form of an operation that brings nothing. `prepare` checks what was given, as for the asynchronous form.

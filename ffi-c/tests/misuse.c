@@ -520,6 +520,35 @@ static void listeners_hear_the_end(void) {
     CHECK(atomic_load(&releases) == 1 && atomic_load(&losses) == 1);
 }
 
+/* --- threads that are cancelled ---------------------------------------------------------------------------------------- */
+
+static void *take_turns(void *client) {
+    for (;;) {
+        lh_guard guard;
+        OK(lh_acquire(*(lh_client *)client, "n", NULL, &guard, NULL));
+        OK(lh_release(guard, NULL));
+        pthread_testcancel();
+    }
+    return NULL;
+}
+
+/* The call comes to its end first: it does not unwind through the library, and keeps no lock that nobody knows. */
+static void a_thread_that_is_cancelled_in_a_call(void) {
+    lh_client client;
+    lh_guard guard;
+    pthread_t thread;
+    void *how;
+    OK(lh_client_open(MEMORY, NULL, &client, &error));
+    for (int i = 0; i < 100; i++) {
+        CHECK(pthread_create(&thread, NULL, take_turns, &client) == 0);
+        pause_us(i * 10);
+        CHECK(pthread_cancel(thread) == 0 && pthread_join(thread, &how) == 0 && how == PTHREAD_CANCELED);
+    }
+    OK(lh_acquire(client, "n", NULL, &guard, &error));
+    OK(lh_release(guard, &error));
+    OK(lh_close(client, &error));
+}
+
 int main(void) {
     CHECK(lh_abi_version() == LH_ABI_VERSION);
     handles_that_are_none((lh_client){0}, (lh_guard){0}, (lh_cancel){0}, (lh_loop){0});
@@ -535,6 +564,7 @@ int main(void) {
     a_callback_that_calls_back_in();
     a_guard_freed_while_others_use_it();
     listeners_hear_the_end();
+    a_thread_that_is_cancelled_in_a_call();
     OK(lh_close_all(-1, &error));
     EVENTUALLY(nothing_lives());
     return 0;

@@ -98,7 +98,32 @@ fn header() -> io::Result<String> {
     let bindings = cbindgen::generate_with_config(crate_folder, config).map_err(|error| wrong(&error))?;
     let mut text = Vec::new();
     bindings.write(&mut text);
-    String::from_utf8(text).map_err(|error| wrong(&error))
+    String::from_utf8(text).map(|text| for_every_c(&text)).map_err(|error| wrong(&error))
+}
+
+/// The header with what C of 1990 knows, too: no comments that end with the line, no comma behind the last number of an enum.
+fn for_every_c(text: &str) -> String {
+    let lines: Vec<&str> = text.lines().collect();
+    let is_doc = |line: Option<&&str>| line.is_some_and(|line| line.trim_start().starts_with("///"));
+    let mut out = String::with_capacity(text.len());
+    for (number, line) in lines.iter().enumerate() {
+        let (next, before) = (lines.get(number + 1), number.checked_sub(1).and_then(|number| lines.get(number)));
+        if let Some((indent, words)) = line.split_once("///").filter(|(indent, _)| indent.trim().is_empty()) {
+            out += &format!(
+                "{indent}{}{words}{}",
+                if is_doc(before) { " *" } else { "/**" },
+                if is_doc(next) { "" } else { " */" }
+            );
+        } else if let Some((code, words)) = line.split_once(" // ").filter(|(code, _)| code.starts_with(['#', '}'])) {
+            out += &format!("{} /* {words} */", code.trim_end());
+        } else if next.is_some_and(|next| next.starts_with('}')) {
+            out += line.strip_suffix(',').unwrap_or(line);
+        } else {
+            out += line;
+        }
+        out.push('\n');
+    }
+    out
 }
 
 /// The macros of the header that say which version it is.
@@ -131,6 +156,14 @@ mod tests {
         assert_eq!(new, "a\n<!-- generated: x -->\n\nnew\n\n<!-- end -->\nb\n");
         assert_eq!(replace(&new, "x", "new\n").unwrap(), new);
         assert_eq!(replace(page, "y", "new\n"), None);
+    }
+
+    #[test]
+    fn the_header_is_for_every_c() {
+        let text =
+            "/// One.\ntypedef enum e {\n    /// Two,\n    /// three.\n    A = 1,\n    B = 2,\n} e;\n#endif // X\n";
+        let wanted = "/** One. */\ntypedef enum e {\n    /** Two,\n     * three. */\n    A = 1,\n    B = 2\n} e;\n#endif /* X */\n";
+        assert_eq!(for_every_c(text), wanted);
     }
 
     #[test]
