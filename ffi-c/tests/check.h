@@ -20,8 +20,8 @@
 #include <stdatomic.h>
 #endif
 
-/* An etcd inside the process. Under valgrind on a busy machine, what takes a moment elsewhere takes seconds. */
-#define MEMORY "memory://tests?request_timeout=60s"
+/* An etcd inside the process. Under valgrind on a busy machine, what takes a moment elsewhere takes minutes. */
+#define MEMORY "memory://tests?request_timeout=600s&ttl=600s"
 
 #define CHECK(condition)                                                                                               \
     do {                                                                                                               \
@@ -47,12 +47,12 @@ static inline void pause_us(long us) {
     nanosleep(&pause, NULL);
 }
 
-/* Waits for a condition, for at most a minute. */
+/* Waits for a condition, for at most five minutes: under valgrind on a busy machine it is not much. */
 #define EVENTUALLY(condition)                                                                                          \
     do {                                                                                                               \
         int tries_ = 0;                                                                                                \
         while (!(condition)) {                                                                                         \
-            if (++tries_ > 30000)                                                                                      \
+            if (++tries_ > 150000)                                                                                      \
                 CHECK(condition);                                                                                      \
             pause_us(2000);                                                                                            \
         }                                                                                                              \

@@ -69,6 +69,64 @@ static void results_say_what_exceptions_would() {
     leasehold::acquire_options no_turn;
     no_turn.local_first = {0, 100ms};
     CHECK(c.acquire(std::nothrow, "/w", no_turn).error().code() == LH_INVALID_ARGUMENT);
+    CHECK(client::open(std::nothrow, "nowhere").error().code() == LH_INVALID_ARGUMENT);
+    client opened = client::open(std::nothrow, MEMORY).value();
+    const auto both = opened.acquire_all(std::nothrow, {"/a", "/b"});
+    CHECK(both && both->held() && (*both).keys().size() == 2 && both.value().name() == "/a");
+    CHECK(opened.acquire_all(std::nothrow, {"/b", "/c"}, {}, 0ms).error().code() == LH_NOT_ACQUIRED);
+    CHECK(opened.acquire(std::nothrow, "/b", {}, 0ms).value_or(guard{}).handle().id == 0);
+    guard leads = opened.campaign(std::nothrow, "/e", "me").value();
+    CHECK(leads.proclaim(std::nothrow, "still me") && opened.leader_of(std::nothrow, "/e").value()->value == "still me");
+    CHECK(leads.put(std::nothrow, "/x", "1").value() > 0 && leads.erase(std::nothrow, "/x").value() && leads.extend(std::nothrow, 20s));
+    CHECK(leads.txn(std::nothrow, {leasehold::op::get("/x")})->values.size() == 1);
+    CHECK(opened.queue(std::nothrow, "/e")->size() == 1 && opened.ping(std::nothrow));
+    CHECK(opened.force_release(std::nothrow, "/e", 1).error().code() == LH_NOT_HELD);
+    CHECK(leads.release(std::nothrow) && leads.release(std::nothrow).error().code() == LH_NOT_HELD);
+    CHECK(leads.put(std::nothrow, "/x", "1").error().code() == LH_NOT_HELD);
+    CHECK(leads.txn(std::nothrow, {leasehold::op::get("/x")}).error().code() == LH_NOT_HELD);
+    CHECK(opened.close(std::nothrow) && opened.ping(std::nothrow).error().code() == LH_CLOSED);
+    CHECK(opened.leader_of(std::nothrow, "/e").error().code() == LH_CLOSED && opened.queue(std::nothrow, "/e").error().code() == LH_CLOSED);
+}
+
+// In C a text ends at its first NUL: another name would be locked.
+static void a_name_is_not_cut() {
+    client c(MEMORY);
+    const std::string name("/a\0b", 4);
+    CHECK(code_of([&] { auto never = c.acquire(name); }) == LH_INVALID_ARGUMENT && c.queue("/a").empty());
+    CHECK(code_of([&] { auto never = c.acquire_all({"/x", name}); }) == LH_INVALID_ARGUMENT);
+    CHECK(code_of([&] { auto never = c.acquire_async(name); }) == LH_INVALID_ARGUMENT);
+    CHECK(code_of([&] { c.queue(name); }) == LH_INVALID_ARGUMENT && code_of([&] { c.leader_of(name); }) == LH_INVALID_ARGUMENT);
+    CHECK(code_of([&] { c.observe(name, [](auto &) {}); }) == LH_INVALID_ARGUMENT);
+    CHECK(code_of([&] { c.force_release(name, 1); }) == LH_INVALID_ARGUMENT);
+    CHECK(code_of([&] { auto never = c.campaign(name, name); }) == LH_INVALID_ARGUMENT);
+    guard leads = c.campaign("/e", name); // a value may have them
+    CHECK(c.leader_of("/e")->value == name);
+    leasehold::client_options options;
+    options.namespace_ = name;
+    CHECK(code_of([&] { client other(MEMORY, options); }) == LH_INVALID_ARGUMENT);
+    CHECK(code_of([&] { client other(std::string(MEMORY) + name); }) == LH_INVALID_ARGUMENT);
+    guard viewed = c.acquire(std::string_view("/a/b").substr(0, 2));
+    CHECK(viewed.name() == "/a");
+}
+
+static void guards_move_as_values_do() {
+    client c(MEMORY);
+    static_assert(std::is_nothrow_move_constructible_v<guard> && std::is_nothrow_move_assignable_v<client>);
+    static_assert(!std::is_copy_constructible_v<guard> && std::is_nothrow_default_constructible_v<guard>);
+    std::vector<guard> many;
+    for (const char *name : {"/1", "/2", "/3"})
+        many.push_back(c.acquire(name));
+    std::swap(many[0], many[2]);
+    guard &same = many[0];
+    many[0] = std::move(same);
+    CHECK(many[0].held() && many[0].name() == "/3" && many[2].name() == "/1");
+    many.erase(many.begin());
+    CHECK(c.acquire_for("/3", 60s));
+    client moved = std::move(c);
+    client &self = moved;
+    moved = std::move(self);
+    CHECK(many[0].held());
+    std::thread([last = std::move(many[1])]() mutable { last.release(); }).join();
 }
 
 static void every_kind_of_lock() {
@@ -263,10 +321,23 @@ static void losses_are_told_once_and_only_losses() {
     CHECK(told == LH_LOST_KEY_DELETED);
 }
 
-int main() {
+// It cannot go on through the library: the process ends, and says by what.
+static void an_exception_leaves_a_callback() {
+    client c(MEMORY);
+    guard held = c.acquire("/w");
+    held.on_lost([](std::int32_t) { throw std::runtime_error("of the user's function"); });
+    c.force_release("/w", held.token());
+    EVENTUALLY(false);
+}
+
+int main(int argc, char **) {
+    if (argc > 1)
+        an_exception_leaves_a_callback();
     guards_release_themselves();
     a_guard_that_is_overwritten_releases_at_once();
     results_say_what_exceptions_would();
+    a_name_is_not_cut();
+    guards_move_as_values_do();
     every_kind_of_lock();
     owners_of_one_place();
     elections();
