@@ -1,6 +1,7 @@
 """The C library for Conan 2, built from the checkout that this file lies in: `conan create ffi-c/install/conan`.
 
-Needs what `make install-c` needs: Rust, a C compiler, binutils and protoc. Nothing is taken from a remote of Conan.
+Needs what `make install-c` needs: Rust, a C compiler, binutils and protoc. Nothing is taken from a remote of Conan. Where ARCHIVE
+in the environment names a static library that cargo has built already, as for `install/run`, that one is packed.
 """
 
 import os
@@ -11,6 +12,7 @@ from pathlib import Path
 
 from conan import ConanFile
 from conan.errors import ConanInvalidConfiguration
+from conan.tools.env import Environment
 from conan.tools.files import copy, load, rm
 
 
@@ -45,13 +47,18 @@ class Leasehold(ConanFile):
             raise ConanInvalidConfiguration("leasehold runs on Linux only")
 
     def build(self) -> None:
+        if "ARCHIVE" in os.environ:
+            return
         os.environ.setdefault("CARGO_TARGET_DIR", str(Path(self.build_folder) / "target"))
         self.run("cargo build --locked --profile dist -p leasehold-ffi-c", cwd=self.source_folder)
 
     def package(self) -> None:
-        os.environ["ARCHIVE"] = str(Path(os.environ["CARGO_TARGET_DIR"]) / "dist" / "libleasehold_ffi.a")
-        os.environ["PREFIX"] = self.package_folder
-        self.run(str(Path(self.source_folder) / "ffi-c/install/run"))
+        environment = Environment()
+        environment.define("PREFIX", self.package_folder)
+        if "ARCHIVE" not in os.environ:
+            environment.define("ARCHIVE", str(Path(os.environ["CARGO_TARGET_DIR"]) / "dist" / "libleasehold_ffi.a"))
+        with environment.vars(self).apply():
+            self.run(str(Path(self.source_folder) / "ffi-c/install/run"))
         copy(self, "*", Path(self.package_folder) / "share/doc/leasehold", Path(self.package_folder) / "licenses")
         lib = Path(self.package_folder) / "lib"
         # What finds the library is written by Conan's generators.
