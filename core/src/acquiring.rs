@@ -42,12 +42,12 @@ impl How {
         self.ttl.map_or(Ok(client.ttl()), whole_seconds)
     }
 
-    /// What is asked of the engine. `value` is that of the keys.
+    /// What is asked of the engine. The value is that of the keys, and may be what a candidate proclaims.
     pub(crate) fn acquire(
         &self,
         client: &Client,
         wants: Vec<Want>,
-        value: Arc<[u8]>,
+        (value, is_candidate): (Arc<[u8]>, bool),
         limit: Option<Duration>,
     ) -> Result<Acquire> {
         Ok(Acquire {
@@ -59,6 +59,7 @@ impl How {
             sharing: self.sharing,
             wait: limit.filter(|limit| !limit.is_zero()),
             value,
+            is_candidate,
         })
     }
 }

@@ -180,7 +180,7 @@ impl All {
             }
         }
         let wants: Result<Vec<Want>> = self.locks.iter().map(Lock::want).collect();
-        self.how.acquire(&self.client, wants?, self.client.metadata(), limit)
+        self.how.acquire(&self.client, wants?, (self.client.metadata(), false), limit)
     }
 
     /// An acquire that begins when it is first polled, and owns what it needs.

@@ -114,6 +114,8 @@ pub struct Acquire {
     pub sharing: Sharing,
     /// The value of the contender's key.
     pub value: Arc<[u8]>,
+    /// Whether that is what it proclaims, once it leads: then its place is not as good as any other of this client.
+    pub is_candidate: bool,
 }
 
 /// What happens to a client.

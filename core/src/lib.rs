@@ -124,6 +124,7 @@ mod contender;
 mod election;
 mod engine;
 mod error;
+mod few;
 mod guard;
 mod hold;
 mod loan;

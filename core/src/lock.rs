@@ -351,7 +351,7 @@ impl Lock {
             }
             None => self.client.metadata(),
         };
-        self.how.acquire(&self.client, vec![want], value, limit)
+        self.how.acquire(&self.client, vec![want], (value, self.proclaims.is_some()), limit)
     }
 
     /// An acquire that begins when it is first polled, and owns what it needs.

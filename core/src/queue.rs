@@ -10,7 +10,6 @@
 
 pub mod admission;
 pub mod company;
-mod few;
 mod numbers;
 pub mod place;
 pub mod view;
@@ -27,7 +26,6 @@ use std::{collections::VecDeque, sync::Arc, time::Duration};
 pub use self::numbers::Taints;
 use self::{
     company::Company,
-    few::Few,
     numbers::Numbers,
     place::{Departure, Entrant, Life, Place},
     view::View,
@@ -36,6 +34,7 @@ use self::{
 };
 use crate::{
     clock::Moment,
+    few::Few,
     store::{Key, Keys, LeaseId, Reply, StoreError, WatchId, WatchReply},
     terms::PlaceId,
 };

@@ -10,10 +10,11 @@
 //!     +-- session lost, a key vanished (policy requeue) --+                         its places are gone: answered
 //! ```
 //!
-//! A place can go from one caller to the next of the same client; see [`tenure`].
+//! A place can go from one caller to the next of the same client; see [`tenure`] and [`arrivals`].
 //!
 //! A caller knows what it is owed and until when; it stands above the queues, because it may need places in several.
 
+pub(super) mod arrivals;
 mod leaving;
 pub(super) mod tenure;
 
@@ -95,6 +96,7 @@ pub(super) struct Caller {
     requeue: bool,
     sharing: Sharing,
     value: Arc<[u8]>,
+    is_candidate: bool,
     /// When the wait ends without the lock.
     limit: Option<Moment>,
     /// When an acquire fails that could not even join a queue.
@@ -104,6 +106,8 @@ pub(super) struct Caller {
     places: Vec<Needed>,
     /// The request that puts its places, while it waits its turn to be sent.
     unsent: Option<RpcId>,
+    /// The how-manieth it is of all that came.
+    arrival: u64,
     /// Where it stands among those that wait for the place of another caller.
     heir: Option<u64>,
     /// Whether a guarded write of its hold may still take effect.
@@ -217,6 +221,7 @@ impl Hub {
             self.history.remember(&want.name);
         }
         let caller = Caller {
+            arrival: self.next_id(),
             wants: acquire.wants,
             mode: acquire.mode,
             ttl: acquire.ttl,
@@ -225,6 +230,7 @@ impl Hub {
             // A hold without renewal has a lease of its own, and so has a place of its own.
             sharing: if acquire.renew { acquire.sharing } else { Sharing::default() },
             value: acquire.value,
+            is_candidate: acquire.is_candidate,
             limit: acquire.wait.map(|wait| now + wait),
             join_by: now + self.config.request_timeout,
             stage: Stage::Seating,
@@ -288,6 +294,7 @@ impl Hub {
             caller.stage = Stage::Queueing;
             caller.places = places;
         }
+        self.note_arrival(ticket);
         for (queue, place, entrant) in entrants {
             self.with_queue(now, queue, Input::Join(place, entrant), out);
         }
@@ -321,9 +328,11 @@ impl Hub {
     }
 
     pub(super) fn on_admitted(&mut self, now: Moment, place: PlaceId, key: (Key, i64), out: &mut Vec<Action>) {
-        let Some(ticket) = self.owners.get(&place).copied() else { return };
         if let Some(needed) = self.needed(place) {
             needed.admitted = Some(key);
+            self.exchange_places(place);
+        }
+        if let Some(ticket) = self.owners.get(&place).copied() {
             self.try_hold(now, ticket, out);
         }
     }
@@ -345,6 +354,7 @@ impl Hub {
         caller.stage = Stage::Holding;
         caller.value = Arc::default();
         caller.last_error = None;
+        self.strike_arrival(ticket);
         self.set_alarm(ticket);
         let sequence = self.begin_turn(now, ticket);
         let Some((lease, deadline)) = self.begin_hold(session) else { return };
@@ -412,6 +422,7 @@ impl Hub {
     pub(super) fn on_vanished(&mut self, now: Moment, place: PlaceId, out: &mut Vec<Action>) {
         let Some(ticket) = self.owners.get(&place).copied() else { return };
         let shared = self.dissolve(ticket);
+        self.strike_arrival(ticket);
         let Some(caller) = self.callers.get_mut(&ticket) else { return };
         let name = caller.name_of(place).to_owned();
         caller.places.retain(|needed| needed.place != place);

@@ -2,7 +2,7 @@
 
 use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
-use super::{Action, Asked, Hub, sessions::Sessions};
+use super::{Action, Asked, Hub, callers::arrivals::Arrivals, sessions::Sessions};
 use crate::{
     clock::Moment,
     error::LostReason,
@@ -21,6 +21,7 @@ pub(super) const HOLD_WATCHES: usize = 1_000;
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(super) struct Kept {
     queue: Queue,
+    arrivals: Arrivals,
     alarm: Option<Moment>,
 }
 
@@ -36,6 +37,15 @@ pub(super) struct Queues {
 impl Queues {
     pub(super) fn get(&self, id: QueueId) -> Option<&Queue> {
         self.all.get(&id).map(|kept| &kept.queue)
+    }
+
+    /// Our callers that wait there, in the order in which they came.
+    pub(super) fn arrivals(&self, id: QueueId) -> Option<&Arrivals> {
+        self.all.get(&id).map(|kept| &kept.arrivals)
+    }
+
+    pub(super) fn arrivals_mut(&mut self, id: QueueId) -> Option<&mut Arrivals> {
+        self.all.get_mut(&id).map(|kept| &mut kept.arrivals)
     }
 
     /// How many watches there are.
@@ -91,7 +101,7 @@ impl Hub {
         let span = u64::try_from((RECHECK.end - RECHECK.start).as_nanos()).unwrap_or(u64::MAX);
         let recheck = RECHECK.start + Duration::from_nanos(self.random() % span);
         let queue = Queue::new(&self.config.namespace, name.clone(), recheck);
-        self.queues.all.insert(id, Box::new(Kept { queue, alarm: None }));
+        self.queues.all.insert(id, Box::new(Kept { queue, arrivals: Arrivals::new(), alarm: None }));
         self.queues.names.insert(name.clone(), id);
         id
     }

@@ -297,6 +297,7 @@ fn client(rng: &mut Rng, names: &[Arc<str>], ttl: u64, length: u64, longest: u64
                     wait: one_in(rng, 4).then(|| Duration::from_nanos(span(rng, MS, 20 * SEC))),
                     sharing: Sharing::default(),
                     value: Arc::from(*b"{}"),
+                    is_candidate: false,
                 },
                 cancel_after: one_in(rng, 5).then(|| span(rng, MS / 10, 10 * SEC)),
                 hold: if one_in(rng, 20) { span(rng, SEC, 8 * SEC) } else { span(rng, longest / 20, longest) },

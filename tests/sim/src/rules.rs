@@ -11,6 +11,8 @@ pub enum Rule {
     TwoOwners,
     /// Somebody holds although another contender stands ahead.
     Overtaken,
+    /// Somebody holds although another one of the same client, who wants the same, came before it and waits.
+    OutOfTurn,
     /// An owner's token, or the pair of token and sequence, is not larger than that of the owner before.
     TokenNotGrown,
     /// A place is passed on, or kept, beyond its bound while others wait.

@@ -156,6 +156,7 @@ impl Hub {
 
     /// Leaves the places of a caller, all in one transaction. What was not sent yet never is.
     fn leave_places(&mut self, now: Moment, ticket: Ticket, out: &mut Vec<Action>) {
+        self.strike_arrival(ticket);
         let Some(caller) = self.callers.get_mut(&ticket) else { return };
         let is_withdrawn = caller.unsent.take().is_some_and(|rpc| self.calls.withdraw(rpc));
         let places = caller.places.clone();
@@ -186,6 +187,7 @@ impl Hub {
 
     /// The lease is over, and with it every key of the caller.
     pub(super) fn abandon(&mut self, now: Moment, ticket: Ticket, out: &mut Vec<Action>) {
+        self.strike_arrival(ticket);
         let Some(caller) = self.callers.get_mut(&ticket) else { return };
         if let Some(rpc) = caller.unsent.take() {
             self.calls.withdraw(rpc);
@@ -198,6 +200,7 @@ impl Hub {
 
     /// Forgets a caller that has its last answer. Its keys may still be on their way out.
     pub(super) fn forget(&mut self, ticket: Ticket) {
+        self.strike_arrival(ticket);
         let Some(mut caller) = self.callers.remove(&ticket) else { return };
         self.caller_alarms.set(ticket, &mut caller.alarm, None);
         self.tenures.strike_out(&caller);

@@ -439,6 +439,7 @@ fn acquire(scenario: &Scenario, client: u8, job: &Job) -> Acquire {
         wait: None,
         sharing: scenario.sharing[client as usize],
         value: Arc::default(),
+        is_candidate: false,
     }
 }
 

@@ -115,23 +115,34 @@ impl World {
         }
     }
 
-    /// Those who share a place take turns in the order in which they asked. After a loss they ask again, all at once.
+    /// Callers of one client that want the same win in the order in which they asked, whether they share a place or each has its own.
+    /// After a loss those who share one ask again, all at once.
     fn judge_order(&self, client: usize, ticket: Ticket, hold: &Hold) -> Verdict {
         let tasks = &self.plan.clients[client].tasks;
         let acquire = &tasks[ticket.0 as usize - 1].acquire;
         let asked_at = |ticket: Ticket| self.clients[client].tasks.get(&ticket).and_then(|task| task.asked_at);
+        let is_over = |at: u64, wait: Option<std::time::Duration>| {
+            wait.is_some_and(|wait| at + u64::try_from(wait.as_nanos()).unwrap_or(u64::MAX) <= self.now)
+        };
         let is_overtaken = |(other, task): &(&Ticket, &Task)| {
             let their = &tasks[other.0 as usize - 1].acquire;
-            let shares = their.sharing.local_first.is_some() && their.renew && their.mode == Mode::Wait;
-            shares
+            let waits = their.renew && acquire.renew && (their.mode, acquire.mode) == (Mode::Wait, Mode::Wait);
+            let takes_turns = their.sharing.local_first.is_some() && hold.sequence > 0;
+            let stands_in_line = !their.sharing.is_some()
+                && !acquire.sharing.is_some()
+                && (acquire.wants.len(), acquire.is_candidate, their.is_candidate) == (1, false, false)
+                && task.cancelled_at.is_none()
+                && task.asked_at.is_none_or(|at| !is_over(at, their.wait));
+            waits
+                && (takes_turns || stands_in_line)
                 && (&their.wants, their.ttl) == (&acquire.wants, acquire.ttl)
                 && !task.is_answered
                 && task.asked_at.is_some_and(|at| Some(at) < asked_at(ticket))
         };
         let waiting = self.clients[client].tasks.iter().find(is_overtaken);
-        match waiting.filter(|_| hold.sequence > 0 && self.plan.is_calm()) {
+        match waiting.filter(|_| self.plan.is_calm()) {
             Some((other, _)) => {
-                Err(Rule::Overtaken.broken(format!("client {client} {ticket:?} took its turn before {other:?}")))
+                Err(Rule::OutOfTurn.broken(format!("client {client} {ticket:?} took its turn before {other:?}")))
             }
             None => Ok(()),
         }

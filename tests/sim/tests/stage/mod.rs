@@ -58,7 +58,8 @@ impl Stage {
     pub fn acquire_name(&mut self, name: &str, ticket: u64, mode: Mode, ttl: u64, renew: bool) {
         let (wants, ttl) = (vec![Want { name: Arc::from(name), claim: Claim::Exclusive }], Duration::from_secs(ttl));
         let (sharing, value) = (Sharing::default(), Arc::default());
-        let acquire = Acquire { wants, mode, ttl, renew, requeue: true, wait: None, sharing, value };
+        let acquire =
+            Acquire { wants, mode, ttl, renew, requeue: true, wait: None, sharing, value, is_candidate: false };
         self.feed(Input::Acquire(Ticket(ticket), acquire));
     }
 
