@@ -24,8 +24,7 @@ const BOUND: Duration = Duration::from_secs(30);
 /// sweep can come at the same time.
 async fn haunt(ground: &Ground, name: &str, fault: Option<(Kind, Fault)>) -> Option<Duration> {
     let party = Party::new(&ground.door, &ground.endpoints, name, LASTING);
-    let guard = answered("an acquire", party.lock.acquire()).await.expect("etcd answers");
-    guard.release().await.expect("etcd answers");
+    documented(answered("a release", acquire(party.lock.clone()).await.release()).await);
     party.tally.plant_next(Kind::Enqueue, Fault::LateRequest(LATE));
     let caller = tokio::spawn({
         let lock = party.lock.clone();

@@ -102,13 +102,15 @@ impl<'a> Stage<'a> {
 /// Enqueued by another member, held and released; then the first enqueue puts its key again. How long that stood.
 async fn after_the_release(ground: &Ground, name: String, kind: Kind, late: Duration) -> Duration {
     let mut stage = Stage::new(ground, name).await;
+    let begun = Instant::now();
     stage.hold_up(kind, late);
     let guard = match kind {
         Kind::Try => answered("a try", stage.party.lock.try_acquire()).await.expect("etcd answers").expect("free"),
         _ => stage.acquire().await,
     };
     answered("a release", guard.release()).await.expect("held");
-    assert_eq!(stage.stands().await, 0, "the request has not arrived");
+    let stands = stage.stands().await;
+    assert!(stands == 0 || begun.elapsed() > late, "the request has not arrived");
     let arrived = stage.arrival().await;
     until(BOUND, "the ghost is gone while the session lives on", || async { stage.stands().await == 0 }).await;
     let stood = arrived.elapsed();

@@ -95,10 +95,14 @@ async fn sweep(cluster: &Cluster, ground: Arc<Ground>, together: usize) {
     }
     assert!(failed.is_empty(), "{} of {faults} faults broke something: {failed:#?}", failed.len());
     missed.retain(|planted: &Planted| always.get(&planted.kind).is_some_and(|least| planted.number <= *least));
-    // How often something is asked depends on how busy the machine is: so once more, one at a time as those lives were.
+    // How often something is asked depends on how busy the machine is: so once more, one at a time as those lives were. What a life
+    // without faults does not ask any more either has no place now.
     let mut nowhere = Vec::new();
     for (again, planted) in missed.into_iter().enumerate() {
-        if !play_until_hit(ground.clone(), faults + again, planted).await {
+        let (number, name) = (faults + again, format!("/sweep/none-{}", LIVES + again));
+        if !play_until_hit(ground.clone(), number, planted).await
+            && play(&ground, &name, None).await.asked.get(&planted.kind).is_some_and(|asked| *asked >= planted.number)
+        {
             nowhere.push(planted);
         }
     }

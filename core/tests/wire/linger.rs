@@ -43,7 +43,7 @@ async fn it_is_given_up_by_one_request_and_taken_after_one_read() {
             // Both make sure of the queue now and then; and a watch that is not confirmed for a second is opened again.
             let (rechecks, extra) = (rechecks(1, begun.elapsed()), asked_at.elapsed().as_secs() as usize);
             assert_eq!(holders.unary().get("Txn"), Some(&1), "etcd {version}: {:?}", holders.unary());
-            assert!(holders.reads_of(&name) <= rechecks, "etcd {version}: {:?}", holders.unary());
+            assert!(holders.reads_of(&name) <= rechecks + extra, "etcd {version}: {:?}", holders.unary());
             let asked = newcomers.unary().get("Txn").copied().unwrap_or_default() + newcomers.reads_of(&name);
             assert!(asked <= 2 + extra, "etcd {version}: it enqueues and reads once: {:?}", newcomers.unary());
             println!(
