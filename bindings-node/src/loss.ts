@@ -4,7 +4,6 @@
  * It outlives the guard, and knows nothing of it: see emitter.ts.
  */
 
-import { AsyncResource } from 'node:async_hooks'
 import type { EventEmitter } from 'node:events'
 import { type LostReason, toError } from './errors'
 import { native } from './native'
@@ -40,10 +39,9 @@ export class Loss {
     const reason = this.#told
     if (reason === undefined) return
     // After whoever adds it is done, and what waits for him.
-    const told = AsyncResource.bind(() => {
+    soon(() => {
       if (this.#listeners.rawListeners('lost').includes(listener)) Reflect.apply(listener, this.#listeners, [reason])
     })
-    soon(() => told())
   }
 
   #abort(reason: LostReason): void {
