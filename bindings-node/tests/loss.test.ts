@@ -104,7 +104,10 @@ test('it is told in the context of whoever asked for it', async () => {
     const bySignal = new Promise((resolve) => guard.signal.addEventListener('abort', () => resolve(request.getStore())))
     await request.run('another', () => client.forceRelease(lock, guard.token))
     const first = [await byEvent, await bySignal]
-    const late = request.run('late', () => new Promise((resolve) => guard.on('lost', () => resolve(request.getStore()))))
+    const late = request.run(
+      'late',
+      () => new Promise((resolve) => guard.on('lost', () => resolve(request.getStore()))),
+    )
     return [...first, await late]
   })
   expect(told).toEqual(['the one that acquires', 'the one that acquires', 'late'])
