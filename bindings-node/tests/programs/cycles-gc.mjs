@@ -41,8 +41,10 @@ async function look() {
     await pause(1)
   } while (native.alive().guards > 0 && Date.now() < until)
   const status = readFileSync('/proc/self/status', 'utf8')
+  // What V8 keeps in reserve comes and goes by tens of megabytes.
+  const { heapTotal, heapUsed } = process.memoryUsage()
   return {
-    rss: Number(/VmRSS:\s+(\d+)/.exec(status)[1]),
+    rss: Number(/VmRSS:\s+(\d+)/.exec(status)[1]) - Math.round((heapTotal - heapUsed) / 1024),
     threads: Number(/Threads:\s+(\d+)/.exec(status)[1]),
     fds: readdirSync('/proc/self/fd').length,
     ...native.alive(),
