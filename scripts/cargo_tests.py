@@ -37,6 +37,8 @@ FAILED = re.compile(r"^test (\S.*?)(?: - should panic)? \.\.\. FAILED$", re.MULT
 # With the operations that fail, panic or never answer: some tests of the bridge are there only with them, and the packages of
 # other languages bring them anyway when all is built.
 WORKSPACE = ["--workspace", "--features", "leasehold-bridge/testing"]
+# After the output of the tests that passed.
+FAILURES = "\nfailures:\n\n"
 # How a test program ends of which a test failed; whatever else but 0 is a crash.
 TESTS_FAILED = 101
 
@@ -142,13 +144,17 @@ def run_doc_tests(cargo: list[str]) -> counts.Counts:
 
 
 def run_all(programs: list[Program], jobs: int) -> counts.Counts:
-    """Runs the programs; shows of each what it printed when it has ended."""
-    total = counts.Counts()
+    """Runs the programs; shows of each what it printed when it has ended, and last, once more, how those failed that did."""
+    total, failures = counts.Counts(), ""
     with ThreadPoolExecutor(jobs) as pool:
         for done in as_completed([pool.submit(run, program) for program in programs]):
             found, output = done.result()
             total.add(found)
             print(output, end="", flush=True)
+            if found.failed:
+                # Whoever crashed has no such part.
+                failures += output[max(output.find(FAILURES), 0) :]
+    print(failures, end="")
     return total
 
 

@@ -1,5 +1,7 @@
 """The summary must not lie, and nothing may outlive it: what is counted from each kind of report, and how stages are run."""
 
+import contextlib
+import io
 import json
 import os
 import re
@@ -147,6 +149,19 @@ class JudgesTestPrograms(unittest.TestCase):
         found, said = cargo_tests.run(cargo_tests.Program("core test lock", "/nowhere/lock", Path("/")))
         self.assertEqual(found.failures, ["core test lock cannot be run"])
         self.assertIn("/nowhere/lock", said)
+
+    def test_what_failed_is_shown_last(self):
+        def ended(program):
+            if program.name == "bad":
+                return counts.Counts(failed=1), "\n=== bad\nsuccesses:\nmuch\n\nfailures:\n\n---- b stdout ----\nwhy\n"
+            return counts.Counts(passed=1), f"\n=== {program.name}\n"
+
+        programs = [cargo_tests.Program(name, name, Path("/")) for name in ("bad", "good", "better")]
+        with mock.patch.object(cargo_tests, "run", ended), contextlib.redirect_stdout(io.StringIO()) as said:
+            cargo_tests.run_all(programs, 1)
+        self.assertTrue(said.getvalue().endswith("\nfailures:\n\n---- b stdout ----\nwhy\n"), said.getvalue())
+        self.assertNotIn("good", said.getvalue().rpartition("failures:")[2])
+        self.assertEqual(said.getvalue().count("=== bad"), 1)
 
     def test_a_test_that_skips_itself_does_not_count_as_passed(self):
         output = (

@@ -32,16 +32,20 @@ long() {
 }
 
 # What `long` says meanwhile: every second on a terminal, in one line that is written over; else every ten, and after a minute
-# every thirty.
+# every thirty. Seconds are looked up, not counted: on a busy machine a sleep of one takes longer.
 tell_of() {
-  local title=$1 log=$2 seconds=0 last
+  local title=$1 log=$2 started=$SECONDS seconds due=10 is_said='' last
   # Whoever reads our output is not kept waiting by a sleep that is left over.
   while sleep 1 >/dev/null 2>&1; do
     kill -0 "$$" 2>/dev/null || return 0
-    seconds=$((seconds + 1))
-    [ "$seconds" != 2 ] || say_anew "$title … (log: ${log#"$PWD"/})"
-    [ -t 2 ] || [ $((seconds % (seconds > 60 ? 30 : 10))) = 0 ] || continue
-    [ "$seconds" -gt 2 ] || continue
+    seconds=$((SECONDS - started))
+    [ "$seconds" -ge 2 ] || continue
+    if [ -z "$is_said" ]; then
+      say_anew "$title … (log: ${log#"$PWD"/})"
+      is_said=1
+    fi
+    [ -t 2 ] || [ "$seconds" -ge "$due" ] || continue
+    due=$((seconds + (seconds >= 60 ? 30 : 10)))
     # The last line that is not empty; of a progress bar its last state; without control sequences.
     last=$(tail -c 2000 "$log" | tr '\r' '\n' | sed 's/\x1b\[[0-9;]*[A-Za-z]//g; s/^ *//' | grep . | tail -n 1 | cut -c 1-60) || last=
     if [ -t 2 ]; then
