@@ -21,9 +21,35 @@ async fn etcd(version: Version) -> Cluster {
     Cluster::builder().version(version).storage(Storage::Memory).start().await.expect("an etcd starts")
 }
 
+/// Longer than a busy machine keeps anybody waiting.
+const PATIENCE: Duration = Duration::from_secs(60);
+/// Of so many rounds one at least is not disturbed.
+const ROUNDS: usize = 20;
+
+/// Plays a round until one costs what it costs where nothing comes late: an event, an answer, a renewal, for each of which a client
+/// asks once more. Of what it asks for always, no round is free.
+///
+/// # Panics
+/// When none was, with what the last one cost.
+async fn undisturbed<F: Future<Output = Result<(), String>>>(mut round: impl FnMut(usize) -> F) {
+    let mut costs = Vec::new();
+    while costs.len() < ROUNDS {
+        match round(costs.len()).await {
+            Ok(()) => return,
+            Err(cost) => costs.push(cost),
+        }
+    }
+    panic!("in none of {ROUNDS} rounds, in the last one {}", costs[ROUNDS - 1]);
+}
+
+/// A client that waits for answers longer than a machine can be busy.
+fn patient(url: String) -> Client {
+    ClientOptions::new(url).request_timeout(PATIENCE).build().expect("good options")
+}
+
 /// A client behind `relay` that has done with everything it does once.
 async fn warm_client(relay: &Relay) -> Client {
-    let client = ClientOptions::new(relay.url()).build().expect("good options");
+    let client = patient(relay.url());
     client.lock("/warm").acquire().await.expect("free").release().await.expect("held");
     // Once for all clients of one process that go the same way.
     eventually("it has asked for the server's version", || async {
