@@ -175,42 +175,6 @@ typedef enum lh_kind {
     LH_PERMITS = 2
 } lh_kind;
 
-/** How much of the library lives: what leak tests compare. */
-typedef struct lh_live {
-    /** Set it to sizeof(lh_live). */
-    size_t size;
-    /** Clients that are not freed, or still in use. */
-    uint64_t clients;
-    /** Guards that are not freed, or still in use. */
-    uint64_t guards;
-    /** Operations that are not over. */
-    uint64_t operations;
-    /** Loops that are not closed, and the callback thread's. */
-    uint64_t loops;
-} lh_live;
-
-/** What went wrong, by copy. Give one of yours to a function, or NULL. */
-typedef struct lh_error {
-    /** The status that the function returned. */
-    int32_t code;
-    /** With LH_LOST: a number of lh_reason, or 0 where it is not known. */
-    int32_t reason;
-    /** For people: what was wrong and what to do about it; empty with LH_OK. Long ones end with "…". */
-    char message[LH_MESSAGE_SIZE];
-} lh_error;
-
-/** Where a program with an event loop gets its callbacks. */
-typedef struct lh_loop {
-    /** 0 is LH_CALLBACK_THREAD. */
-    uint64_t id;
-} lh_loop;
-
-/** An asynchronous operation. Needs not be freed. */
-typedef struct lh_op {
-    /** 0 is none. */
-    uint64_t id;
-} lh_op;
-
 /** Options of a client. 0 and NULL are defaults. Texts are copied, files are read when the client is opened. */
 typedef struct lh_client_opts {
     /** sizeof(lh_client_opts). */
@@ -247,6 +211,16 @@ typedef struct lh_client {
     /** 0 is none. */
     uint64_t id;
 } lh_client;
+
+/** What went wrong, by copy. Give one of yours to a function, or NULL. */
+typedef struct lh_error {
+    /** The status that the function returned. */
+    int32_t code;
+    /** With LH_LOST: a number of lh_reason, or 0 where it is not known. */
+    int32_t reason;
+    /** For people: what was wrong and what to do about it; empty with LH_OK. Long ones end with "…". */
+    char message[LH_MESSAGE_SIZE];
+} lh_error;
 
 /** Somebody in the queue of a lock. */
 typedef struct lh_contender {
@@ -342,6 +316,18 @@ typedef struct lh_guard {
     uint64_t id;
 } lh_guard;
 
+/** Where a program with an event loop gets its callbacks. */
+typedef struct lh_loop {
+    /** 0 is LH_CALLBACK_THREAD. */
+    uint64_t id;
+} lh_loop;
+
+/** An asynchronous operation. Needs not be freed. */
+typedef struct lh_op {
+    /** 0 is none. */
+    uint64_t id;
+} lh_op;
+
 /** A value that a transaction read. This struct will not grow. */
 typedef struct lh_value {
     /** Whether the key existed. */
@@ -433,6 +419,20 @@ typedef struct lh_txn_op {
     size_t value_len;
 } lh_txn_op;
 
+/** How much of the library lives: what leak tests compare. */
+typedef struct lh_live {
+    /** Set it to sizeof(lh_live). */
+    size_t size;
+    /** Clients that are not freed, or still in use. */
+    uint64_t clients;
+    /** Guards that are not freed, or still in use. */
+    uint64_t guards;
+    /** Operations that are not over. */
+    uint64_t operations;
+    /** Loops that are not closed, and the callback thread's. */
+    uint64_t loops;
+} lh_live;
+
 #ifdef __cplusplus
 extern "C" {
 #endif /* __cplusplus */
@@ -444,38 +444,9 @@ int32_t lh_abi_version(void);
 /** The version of the library, such as "0.1.0". Never NULL, never to be freed. */
 const char *lh_version(void);
 
-/** Counts what lives in this process. Set live->size first. */
-int32_t lh_live_count(struct lh_live *live);
-
-/** Closes every client of this process, as lh_client_close does, and waits for that, for at most `limit_ms`: for the end of
- * a program. LH_DEADLINE_EXCEEDED if that was too short; what is left in etcd ends with its lease. */
-int32_t lh_close_all(int64_t limit_ms,
-                     struct lh_error *error);
-
 /** Whether the calling thread is lh-callback. A callback there that waits for another callback of that thread waits for ever:
  * what waits, as leasehold.hpp's futures do, asks this first. */
 bool lh_is_callback_thread(void);
-
-/** Opens a loop, for a program that wants its callbacks on a thread of its own. Wait until lh_poll_fd is readable, then
- * call lh_dispatch. LH_RESOURCE_EXHAUSTED if the process is out of file descriptors. */
-int32_t lh_loop_open(struct lh_loop *on_loop, struct lh_error *error);
-
-/** The file descriptor that is readable while callbacks wait, for poll, epoll and the like. Do not read it, do not close it:
- * it belongs to the loop. LH_FORKED in a child: open a loop there. */
-int32_t lh_poll_fd(struct lh_loop on_loop,
-                   int32_t *fd);
-
-/** Calls the callbacks that wait, on this thread, and returns without waiting for more. `count`, if not NULL, receives
- * how many there were; a round is bounded, and the descriptor stays readable while some are left. */
-int32_t lh_dispatch(struct lh_loop on_loop, size_t *count);
-
-/** Closes a loop and its descriptor. Operations that it was to hear of are cancelled, and their callbacks called with
- * LH_CLOSED during this call; a lock that one had won is released. Not while another thread dispatches this loop. */
-int32_t lh_loop_close(struct lh_loop on_loop, struct lh_error *error);
-
-/** Cancels an asynchronous operation. Its callback is called all the same, with LH_CANCELLED, or with what it brought if it
- * was faster; an acquire first withdraws from the queue in etcd. No effect, and LH_OK, if it is over. */
-int32_t lh_op_cancel(struct lh_op op);
 
 /** Opens a client. `url` is one endpoint or several, separated by commas: "http://host:port" or "https://host:port"; options
  * can follow as in "…?ttl=10s&namespace=/shop". "memory://name" is a store inside this process, for unit tests.
@@ -920,6 +891,27 @@ int32_t lh_cancel_free(struct lh_cancel cancel);
 /** lh_client_close and lh_client_free in one call. The handle is freed whatever the status says. */
 int32_t lh_close(struct lh_client client, struct lh_error *error);
 
+/** Opens a loop, for a program that wants its callbacks on a thread of its own. Wait until lh_poll_fd is readable, then
+ * call lh_dispatch. LH_RESOURCE_EXHAUSTED if the process is out of file descriptors. */
+int32_t lh_loop_open(struct lh_loop *on_loop, struct lh_error *error);
+
+/** The file descriptor that is readable while callbacks wait, for poll, epoll and the like. Do not read it, do not close it:
+ * it belongs to the loop. LH_FORKED in a child: open a loop there. */
+int32_t lh_poll_fd(struct lh_loop on_loop,
+                   int32_t *fd);
+
+/** Calls the callbacks that wait, on this thread, and returns without waiting for more. `count`, if not NULL, receives
+ * how many there were; a round is bounded, and the descriptor stays readable while some are left. */
+int32_t lh_dispatch(struct lh_loop on_loop, size_t *count);
+
+/** Closes a loop and its descriptor. Operations that it was to hear of are cancelled, and their callbacks called with
+ * LH_CLOSED during this call; a lock that one had won is released. Not while another thread dispatches this loop. */
+int32_t lh_loop_close(struct lh_loop on_loop, struct lh_error *error);
+
+/** Cancels an asynchronous operation. Its callback is called all the same, with LH_CANCELLED, or with what it brought if it
+ * was faster; an acquire first withdraws from the queue in etcd. No effect, and LH_OK, if it is over. */
+int32_t lh_op_cancel(struct lh_op op);
+
 /** Sends log records of `level` (a number of lh_level) and worse to the callback, as result->level, target and message. One
  * listener for the process: whoever listened before is told is_last. A listener that does not keep up misses records, and
  * the next one says how many. In a forked child nobody listens. */
@@ -931,6 +923,14 @@ int32_t lh_log_listen(int32_t level,
 
 /** Sends no more log records; the listener is told is_last. */
 int32_t lh_log_stop(void);
+
+/** Closes every client of this process, as lh_client_close does, and waits for that, for at most `limit_ms`: for the end of
+ * a program. LH_DEADLINE_EXCEEDED if that was too short; what is left in etcd ends with its lease. */
+int32_t lh_close_all(int64_t limit_ms,
+                     struct lh_error *error);
+
+/** Counts what lives in this process. Set live->size first. */
+int32_t lh_live_count(struct lh_live *live);
 
 /** The stable name of a status, such as "NOT_ACQUIRED"; "UNKNOWN" for a number that is none. Never NULL, never to be freed. */
 const char *lh_strerror(int32_t status);

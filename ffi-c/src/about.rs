@@ -2,17 +2,13 @@
 
 use std::{
     ffi::{CString, c_char},
-    ptr,
     time::Duration,
 };
 
-use leasehold_bridge::{Code, Error, VERSION, client::milliseconds, live, shutdown};
+use leasehold_bridge::{Code, Error, Result, VERSION, client::milliseconds, live, shutdown};
 use once_cell::race::OnceBox;
 
-use crate::{
-    entry::{Options, enter, invalid, known_size},
-    error::lh_error,
-};
+use crate::entry::{Options, invalid, known_size};
 
 /// The version of the binary interface: that of LH_ABI_VERSION in the header that the library was built with. A program
 /// that loads the library by hand compares it with its own. Whoever is linked with it need not: the loader compares sonames.
@@ -63,36 +59,27 @@ unsafe impl Options for lh_live {
     const FIRST_SIZE: usize = 40;
 }
 
-/// Counts what lives in this process. Set live->size first.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn lh_live_count(live: *mut lh_live) -> i32 {
-    let body = || {
-        // SAFETY: the caller promises what the header asks for.
-        let Some(size) = (unsafe { known_size(live) })? else { return Err(invalid("live is NULL")) };
-        let live::Live { clients, guards, operations, queues } = live::count();
-        let counted = lh_live { size, clients, guards, operations, loops: queues };
-        // SAFETY: the host's struct is as large as it says, and that is no more than ours.
-        unsafe { live.cast::<u8>().copy_from_nonoverlapping((&raw const counted).cast(), size) };
-        Ok(())
-    };
-    // SAFETY: NULL is allowed.
-    unsafe { enter(ptr::null_mut(), body) }
+/// Fills in as much of the host's struct as it says it has.
+///
+/// # Safety
+/// `live` is NULL, or points to a struct that is as large as it says at its start.
+pub(crate) unsafe fn count(live: *mut lh_live) -> Result<()> {
+    // SAFETY: the caller promises it.
+    let Some(size) = (unsafe { known_size(live) })? else { return Err(invalid("live is NULL")) };
+    let live::Live { clients, guards, operations, queues } = live::count();
+    let counted = lh_live { size, clients, guards, operations, loops: queues };
+    // SAFETY: the host's struct is as large as it says, and that is no more than ours.
+    unsafe { live.cast::<u8>().copy_from_nonoverlapping((&raw const counted).cast(), size) };
+    Ok(())
 }
 
-/// Closes every client of this process, as lh_client_close does, and waits for that, for at most `limit_ms`: for the end of
-/// a program. LH_DEADLINE_EXCEEDED if that was too short; what is left in etcd ends with its lease.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn lh_close_all(limit_ms: i64, error: *mut lh_error) -> i32 {
-    let body = || {
-        let limit = milliseconds(limit_ms).unwrap_or(Duration::MAX);
-        if shutdown::close_all(limit) {
-            return Ok(());
-        }
-        let message = format!("not every client was closed within {limit:?}; what is left in etcd ends with its lease");
-        Err(Error::new(Code::DeadlineExceeded, message))
-    };
-    // SAFETY: the caller promises what the header asks for.
-    unsafe { enter(error, body) }
+pub(crate) fn close_all(limit_ms: i64) -> Result<()> {
+    let limit = milliseconds(limit_ms).unwrap_or(Duration::MAX);
+    if shutdown::close_all(limit) {
+        return Ok(());
+    }
+    let message = format!("not every client was closed within {limit:?}; what is left in etcd ends with its lease");
+    Err(Error::new(Code::DeadlineExceeded, message))
 }
 
 #[cfg(test)]

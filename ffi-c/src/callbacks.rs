@@ -68,6 +68,15 @@ struct Pending {
 // SAFETY: the pointer is the host's, who is told on which thread its callback gets it. We only carry it.
 unsafe impl Send for Pending {}
 
+impl Pending {
+    fn call(&self, number: u64, completion: Completion) {
+        with_result(number, completion, |result| {
+            // SAFETY: the host gave this function for these arguments.
+            unsafe { (self.callback)(self.user_data, result) };
+        });
+    }
+}
+
 /// By the numbers that the host and the queues know them by.
 static PENDING: PerProcess<Mutex<HashMap<u64, Pending>>> = PerProcess::new();
 static NEXT: AtomicU64 = AtomicU64::new(1);
@@ -206,107 +215,57 @@ fn deliver(completion: Completion) {
     let Some(found) = found else { return };
     // What panics here is ours, not the callback: that is C, and what it throws ends the process before it gets here.
     let _ = panics::catch(|| {
-        with_result(number, completion, |result| {
-            // SAFETY: the host gave this function for these arguments.
-            unsafe { (found.callback)(found.user_data, result) };
-        });
+        found.call(number, completion);
         Ok(())
     });
 }
 
-/// Opens a loop, for a program that wants its callbacks on a thread of its own. Wait until lh_poll_fd is readable, then
-/// call lh_dispatch. LH_RESOURCE_EXHAUSTED if the process is out of file descriptors.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn lh_loop_open(on_loop: *mut lh_loop, error: *mut lh_error) -> i32 {
-    let body = || {
-        // SAFETY: the caller promises what the header asks for.
-        let place = unsafe { Out::new(on_loop, "on_loop") }?;
-        place.set(lh_loop::new(Queue::with_fd()?));
-        Ok(())
-    };
-    // SAFETY: as above.
-    unsafe { enter(error, body) }
+/// The descriptor of a loop; -1 where there is none.
+///
+/// # Safety
+/// `fd` is NULL, or points to memory for a number.
+pub(crate) unsafe fn poll_fd(on_loop: lh_loop, fd: *mut i32) -> Result<()> {
+    // SAFETY: the caller promises it.
+    let place = unsafe { Out::new(fd, "fd") }?;
+    place.set(-1);
+    place.set(on_loop.ours()?.fd().ok_or_else(|| stale("loop"))?);
+    Ok(())
 }
 
-/// The file descriptor that is readable while callbacks wait, for poll, epoll and the like. Do not read it, do not close it:
-/// it belongs to the loop. LH_FORKED in a child: open a loop there.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn lh_poll_fd(on_loop: lh_loop, fd: *mut i32) -> i32 {
-    let body = || {
-        // SAFETY: the caller promises what the header asks for.
-        let place = unsafe { Out::new(fd, "fd") }?;
-        place.set(-1);
-        place.set(on_loop.ours()?.fd().ok_or_else(|| stale("loop"))?);
-        Ok(())
-    };
-    // SAFETY: NULL is allowed.
-    unsafe { enter(std::ptr::null_mut(), body) }
+/// Calls what waits, at most a batch, and says how many there were.
+pub(crate) fn dispatch(on_loop: lh_loop, count: Out<usize>) -> Result<()> {
+    let completions = on_loop.ours()?.drain(BATCH);
+    let found = completions.len();
+    completions.into_iter().for_each(deliver);
+    count.set(found);
+    Ok(())
 }
 
-/// Calls the callbacks that wait, on this thread, and returns without waiting for more. `count`, if not NULL, receives
-/// how many there were; a round is bounded, and the descriptor stays readable while some are left.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn lh_dispatch(on_loop: lh_loop, count: *mut usize) -> i32 {
-    let body = || {
-        // SAFETY: the caller promises what the header asks for.
-        let place = unsafe { Out::optional(count) };
-        let completions = on_loop.ours()?.drain(BATCH);
-        let found = completions.len();
-        completions.into_iter().for_each(deliver);
-        place.set(found);
-        Ok(())
-    };
-    // SAFETY: NULL is allowed.
-    unsafe { enter(std::ptr::null_mut(), body) }
+/// Closes a loop, and calls those back whom nothing else will call.
+pub(crate) fn close(on_loop: lh_loop) -> Result<()> {
+    on_loop.ours()?;
+    // It cancels what would answer into it.
+    on_loop.take()?.close();
+    let left: Vec<_> = pending().extract_if(|_, pending| pending.on_loop == on_loop.id).collect();
+    for (number, pending) in left {
+        let closed = Error::new(Code::Closed, "the loop was closed before the operation was over");
+        pending.call(number, Completion { tag: number, is_last: true, result: Err(closed) });
+    }
+    Ok(())
 }
 
-/// Closes a loop and its descriptor. Operations that it was to hear of are cancelled, and their callbacks called with
-/// LH_CLOSED during this call; a lock that one had won is released. Not while another thread dispatches this loop.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn lh_loop_close(on_loop: lh_loop, error: *mut lh_error) -> i32 {
-    let body = || {
-        on_loop.ours()?;
-        // It cancels what would answer into it.
-        on_loop.take()?.close();
-        let mut left: Vec<(u64, Pending)> = Vec::new();
-        pending().retain(|number, pending| {
-            let stays = pending.on_loop != on_loop.id;
-            if !stays {
-                left.push((*number, *pending));
-            }
-            stays
-        });
-        for (number, pending) in left {
-            let closed = Error::new(Code::Closed, "the loop was closed before the operation was over");
-            with_result(number, Completion { tag: number, is_last: true, result: Err(closed) }, |result| {
-                // SAFETY: the host gave this function for these arguments.
-                unsafe { (pending.callback)(pending.user_data, result) };
-            });
-        }
-        Ok(())
+/// Cancels an operation that has been started, or is about to be.
+pub(crate) fn cancel(op: lh_op) -> Result<()> {
+    if op.id == 0 || op.id >= NEXT.load(Ordering::Relaxed) {
+        return Err(invalid("this operation was never started"));
+    }
+    let note = |pending: &mut Pending| {
+        pending.is_cancelled = true;
+        pending.operation
     };
-    // SAFETY: the caller promises what the header asks for.
-    unsafe { enter(error, body) }
-}
-
-/// Cancels an asynchronous operation. Its callback is called all the same, with LH_CANCELLED, or with what it brought if it
-/// was faster; an acquire first withdraws from the queue in etcd. No effect, and LH_OK, if it is over.
-#[unsafe(no_mangle)]
-pub extern "C" fn lh_op_cancel(op: lh_op) -> i32 {
-    let body = || {
-        if op.id == 0 || op.id >= NEXT.load(Ordering::Relaxed) {
-            return Err(invalid("this operation was never started"));
-        }
-        let note = |pending: &mut Pending| {
-            pending.is_cancelled = true;
-            pending.operation
-        };
-        let operation = pending().get_mut(&op.id).and_then(note);
-        operation.map(operation::cancel);
-        Ok(())
-    };
-    // SAFETY: NULL is allowed.
-    unsafe { enter(std::ptr::null_mut(), body) }
+    let operation = pending().get_mut(&op.id).and_then(note);
+    operation.map(operation::cancel);
+    Ok(())
 }
 
 #[cfg(test)]
@@ -339,7 +298,7 @@ mod tests {
             start(then, |sink| {
                 let id = client.on_state(sink);
                 // As from the callback, when the first state is faster than this function.
-                assert_eq!(lh_op_cancel(place.read()), 0);
+                cancel(place.read()).expect("it is about to start");
                 Ok(Some(id))
             })
         };

@@ -11,24 +11,19 @@ use crate::{
     options::lh_client_opts,
 };
 
+/// An operation of a client that is about one name.
+///
 /// # Safety
 /// As [`text`].
-pub(crate) unsafe fn queue<'a>(client: lh_client, name: *const c_char) -> Result<impl FnOnce(Sink) -> OpId + 'a> {
-    // SAFETY: the caller promises it.
-    let name = unsafe { text(name, "name") }?;
-    client.ready(move |client, sink| client.queue(name, None, sink))
-}
-
-/// # Safety
-/// As [`text`].
-pub(crate) unsafe fn force_release<'a>(
+pub(crate) unsafe fn named<'a>(
     client: lh_client,
     name: *const c_char,
-    token: i64,
+    what: &str,
+    begin: impl FnOnce(&Client, &str, Sink) -> OpId + 'a,
 ) -> Result<impl FnOnce(Sink) -> OpId + 'a> {
     // SAFETY: the caller promises it.
-    let name = unsafe { text(name, "name") }?;
-    client.ready(move |client, sink| client.force_release(name, token, None, sink))
+    let name = unsafe { text(name, what) }?;
+    client.ready(move |client, sink| begin(client, name, sink))
 }
 
 /// Whatever the closing says, the handle is gone.

@@ -7,7 +7,7 @@ use std::{
 
 use leasehold_bridge::{Contender, Outcome, Result};
 
-use crate::{entry::brought, options::numbers, result::c_string};
+use crate::{entry::brought, kept::Kept, options::numbers, result::c_string};
 
 /// Somebody in the queue of a lock.
 #[repr(C)]
@@ -49,72 +49,52 @@ pub struct lh_contenders {
     pub items: *const *const lh_contender,
 }
 
-/// The list and what it points to.
-#[repr(C)]
-pub(crate) struct List {
-    // First, so that a pointer to it is a pointer to the list.
-    as_c: lh_contenders,
-    _pointers: Vec<*const lh_contender>,
-    _items: Vec<lh_contender>,
-    _texts: Vec<CString>,
-}
+/// The list, its pointers, what these point to, and the texts of that.
+pub(crate) type List = Kept<lh_contenders, (Vec<*const lh_contender>, Vec<lh_contender>, Vec<CString>)>;
 
-impl List {
-    pub(crate) fn new(contenders: Vec<Contender>) -> Box<Self> {
-        let mut texts: Vec<CString> = Vec::new();
-        let mut keep = |text: Option<&str>| {
-            // What the CString points to stays where it is when the vector grows.
-            text.map_or(ptr::null(), |text| {
-                let text = c_string(text);
-                let pointer = text.as_ptr();
-                texts.push(text);
-                pointer
-            })
-        };
-        let items: Vec<_> = contenders
-            .iter()
-            .map(|contender| (contender, numbers(contender.claim)))
-            .map(|(contender, (kind, permits, limit))| lh_contender {
-                key: keep(Some(&contender.key)),
-                token: contender.token,
-                lease: keep(contender.lease.as_deref()),
-                identity: keep(contender.identity.as_deref()),
-                host: keep(contender.host.as_deref()),
-                pid: contender.pid.unwrap_or_default(),
-                foreign: contender.foreign,
-                since: keep(contender.since.as_deref()),
-                version: keep(contender.version.as_deref()),
-                kind,
-                permits,
-                limit,
-                holds: contender.is_holder,
-            })
-            .collect();
-        let pointers: Vec<_> = items.iter().map(ptr::from_ref).collect();
-        let as_c = lh_contenders { count: items.len(), items: pointers.as_ptr() };
-        Box::new(Self { as_c, _pointers: pointers, _items: items, _texts: texts })
-    }
-
-    pub(crate) fn as_c(&self) -> *const lh_contenders {
-        &raw const self.as_c
-    }
-
-    /// Gives it away; lh_contenders_free takes it back.
-    pub(crate) fn into_c(self: Box<Self>) -> *mut lh_contenders {
-        Box::into_raw(self).cast()
-    }
+pub(crate) fn list(contenders: Vec<Contender>) -> Box<List> {
+    let mut texts: Vec<CString> = Vec::new();
+    let mut keep = |text: Option<&str>| {
+        // What the CString points to stays where it is when the vector grows.
+        text.map_or(ptr::null(), |text| {
+            let text = c_string(text);
+            let pointer = text.as_ptr();
+            texts.push(text);
+            pointer
+        })
+    };
+    let items: Vec<_> = contenders
+        .iter()
+        .map(|contender| (contender, numbers(contender.claim)))
+        .map(|(contender, (kind, permits, limit))| lh_contender {
+            key: keep(Some(&contender.key)),
+            token: contender.token,
+            lease: keep(contender.lease.as_deref()),
+            identity: keep(contender.identity.as_deref()),
+            host: keep(contender.host.as_deref()),
+            pid: contender.pid.unwrap_or_default(),
+            foreign: contender.foreign,
+            since: keep(contender.since.as_deref()),
+            version: keep(contender.version.as_deref()),
+            kind,
+            permits,
+            limit,
+            holds: contender.is_holder,
+        })
+        .collect();
+    let pointers: Vec<_> = items.iter().map(ptr::from_ref).collect();
+    let as_c = lh_contenders { count: items.len(), items: pointers.as_ptr() };
+    List::new(as_c, (pointers, items, texts))
 }
 
 /// For lh_contenders_free.
 pub(crate) fn found(outcome: Outcome) -> Result<*mut lh_contenders> {
-    brought!(outcome, Contenders).map(|found| List::new(found).into_c())
+    brought!(outcome, Contenders).map(|found| list(found).into_c())
 }
 
 /// Frees what lh_client_queue brought; NULL is allowed. Only once, and not what a callback was given.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn lh_contenders_free(contenders: *mut lh_contenders) {
-    if !contenders.is_null() {
-        // SAFETY: it comes from `into_c`, as the header asks for.
-        drop(unsafe { Box::from_raw(contenders.cast::<List>()) });
-    }
+    // SAFETY: it comes from `found`, as the header asks for.
+    unsafe { List::free(contenders) }
 }

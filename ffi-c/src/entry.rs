@@ -156,6 +156,15 @@ impl<T> Out<T> {
     }
 }
 
+/// Answers a question that needs nobody else.
+///
+/// # Safety
+/// `place` is NULL, or points to memory for a `T`.
+pub(crate) unsafe fn tell<T>(place: *mut T, name: &str, ask: impl FnOnce() -> Result<T>) -> Result<()> {
+    // SAFETY: the caller promises it.
+    unsafe { Out::new(place, name) }?.set_with(ask)
+}
+
 /// A text of the host's.
 ///
 /// # Safety

@@ -5,18 +5,20 @@ use std::{
     ptr,
 };
 
-use leasehold_bridge::{Cancel, Client, Guard};
+use leasehold_bridge::{Cancel, Client, Guard, Queue, logs};
 
 use crate::{
+    about::{self, lh_live},
     acquire::{self, Form},
-    callbacks::{Then, later, lh_callback},
+    callbacks::{self, Then, later, lh_callback},
     client,
     contenders::{self, lh_contenders},
     election::{self, lh_leader},
-    entry::{Out, brings, copy_text, enter, now},
+    entry::{Out, brings, copy_text, enter, now, tell},
     error::lh_error,
     guard,
     handles::{StandsFor, lh_cancel, lh_client, lh_guard, lh_loop, lh_op},
+    log,
     options::{lh_acquire_opts, lh_wanted},
     txn::{lh_committed, lh_txn_op},
     writes,
@@ -149,14 +151,14 @@ pub unsafe extern "C" fn lh_guard_proclaim_async(guard: lh_guard, value: *const 
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn lh_client_leader(client: lh_client, election: *const c_char, leader: *mut *mut lh_leader, error: *mut lh_error) -> i32 {
     // SAFETY: the caller promises what the header asks for.
-    unsafe { brings(Out::new(leader, "leader"), error, || election::leader(client, election), election::found) }
+    unsafe { brings(Out::new(leader, "leader"), error, || client::named(client, election, "election", |client, name, sink| client.leader(name, None, sink)), election::found) }
 }
 
 /// Starts lh_client_leader; the callback receives result->leader.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn lh_client_leader_async(client: lh_client, election: *const c_char, on_loop: lh_loop, callback: lh_callback, user_data: *mut c_void, op: *mut lh_op, error: *mut lh_error) -> i32 {
     // SAFETY: the caller promises what the header asks for.
-    unsafe { later(Then::new(on_loop, callback, user_data, op), error, || election::leader(client, election)) }
+    unsafe { later(Then::new(on_loop, callback, user_data, op), error, || client::named(client, election, "election", |client, name, sink| client.leader(name, None, sink))) }
 }
 
 /// Observes the election: the callback receives result->leader at once and at every change of the leader or of what it
@@ -165,7 +167,7 @@ pub unsafe extern "C" fn lh_client_leader_async(client: lh_client, election: *co
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn lh_client_observe(client: lh_client, election: *const c_char, on_loop: lh_loop, callback: lh_callback, user_data: *mut c_void, op: *mut lh_op, error: *mut lh_error) -> i32 {
     // SAFETY: the caller promises what the header asks for.
-    unsafe { later(Then::new(on_loop, callback, user_data, op), error, || election::observe(client, election)) }
+    unsafe { later(Then::new(on_loop, callback, user_data, op), error, || client::named(client, election, "election", |client, name, sink| client.observe(name, None, sink))) }
 }
 
 /// Releases the lock and blocks until etcd has confirmed it. LH_LOST if it was lost before: what it protected may have been
@@ -297,14 +299,14 @@ pub unsafe extern "C" fn lh_client_ping_async(client: lh_client, on_loop: lh_loo
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn lh_client_queue(client: lh_client, name: *const c_char, contenders: *mut *mut lh_contenders, error: *mut lh_error) -> i32 {
     // SAFETY: the caller promises what the header asks for.
-    unsafe { brings(Out::new(contenders, "contenders"), error, || client::queue(client, name), contenders::found) }
+    unsafe { brings(Out::new(contenders, "contenders"), error, || client::named(client, name, "name", |client, name, sink| client.queue(name, None, sink)), contenders::found) }
 }
 
 /// Starts lh_client_queue; the callback receives result->contenders.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn lh_client_queue_async(client: lh_client, name: *const c_char, on_loop: lh_loop, callback: lh_callback, user_data: *mut c_void, op: *mut lh_op, error: *mut lh_error) -> i32 {
     // SAFETY: the caller promises what the header asks for.
-    unsafe { later(Then::new(on_loop, callback, user_data, op), error, || client::queue(client, name)) }
+    unsafe { later(Then::new(on_loop, callback, user_data, op), error, || client::named(client, name, "name", |client, name, sink| client.queue(name, None, sink))) }
 }
 
 /// Takes the lock `name`, or the place in its queue, away from the contender with this token, whoever it is: for operators.
@@ -312,14 +314,14 @@ pub unsafe extern "C" fn lh_client_queue_async(client: lh_client, name: *const c
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn lh_client_force_release(client: lh_client, name: *const c_char, token: i64, error: *mut lh_error) -> i32 {
     // SAFETY: the caller promises what the header asks for.
-    unsafe { now(error, || client::force_release(client, name, token)) }
+    unsafe { now(error, || client::named(client, name, "name", move |client, name, sink| client.force_release(name, token, None, sink))) }
 }
 
 /// Starts lh_client_force_release.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn lh_client_force_release_async(client: lh_client, name: *const c_char, token: i64, on_loop: lh_loop, callback: lh_callback, user_data: *mut c_void, op: *mut lh_op, error: *mut lh_error) -> i32 {
     // SAFETY: the caller promises what the header asks for.
-    unsafe { later(Then::new(on_loop, callback, user_data, op), error, || client::force_release(client, name, token)) }
+    unsafe { later(Then::new(on_loop, callback, user_data, op), error, || client::named(client, name, "name", move |client, name, sink| client.force_release(name, token, None, sink))) }
 }
 
 /// Listens to the state of the client's sessions: the callback receives result->state and result->reason at every change,
@@ -335,7 +337,7 @@ pub unsafe extern "C" fn lh_client_on_state(client: lh_client, on_loop: lh_loop,
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn lh_guard_token(guard: lh_guard, token: *mut i64) -> i32 {
     // SAFETY: the caller promises what the header asks for.
-    unsafe { enter(ptr::null_mut(), || guard::tell(guard, token, "token", Guard::token)) }
+    unsafe { enter(ptr::null_mut(), || tell(token, "token", || Ok(guard.get()?.token()))) }
 }
 
 /// Tells holds apart that share a token: with local_first, owners of one place in the queue; otherwise always 0. Owners
@@ -343,7 +345,7 @@ pub unsafe extern "C" fn lh_guard_token(guard: lh_guard, token: *mut i64) -> i32
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn lh_guard_sequence(guard: lh_guard, sequence: *mut u64) -> i32 {
     // SAFETY: the caller promises what the header asks for.
-    unsafe { enter(ptr::null_mut(), || guard::tell(guard, sequence, "sequence", Guard::sequence)) }
+    unsafe { enter(ptr::null_mut(), || tell(sequence, "sequence", || Ok(guard.get()?.sequence()))) }
 }
 
 /// Whether the lock is certainly still held. Asks nobody: it compares the lease's deadline with the clock, so it is right
@@ -352,21 +354,21 @@ pub unsafe extern "C" fn lh_guard_sequence(guard: lh_guard, sequence: *mut u64) 
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn lh_guard_held(guard: lh_guard, held: *mut bool) -> i32 {
     // SAFETY: the caller promises what the header asks for.
-    unsafe { enter(ptr::null_mut(), || guard::tell(guard, held, "held", Guard::is_held)) }
+    unsafe { enter(ptr::null_mut(), || tell(held, "held", || Ok(guard.get()?.is_held()))) }
 }
 
 /// How many milliseconds the lock is certainly still held if no renewal succeeds from now on; 0 if it is lost or released.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn lh_guard_remaining(guard: lh_guard, remaining_ms: *mut i64) -> i32 {
     // SAFETY: the caller promises what the header asks for.
-    unsafe { enter(ptr::null_mut(), || guard::tell(guard, remaining_ms, "remaining_ms", guard::remaining)) }
+    unsafe { enter(ptr::null_mut(), || tell(remaining_ms, "remaining_ms", || guard::remaining(guard))) }
 }
 
 /// Why the lock is not held any more: a number of lh_reason; 0 while it is held, and if it was released in time. Asks nobody.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn lh_guard_loss_reason(guard: lh_guard, reason: *mut i32) -> i32 {
     // SAFETY: the caller promises what the header asks for.
-    unsafe { enter(ptr::null_mut(), || guard::tell(guard, reason, "reason", guard::loss_reason)) }
+    unsafe { enter(ptr::null_mut(), || tell(reason, "reason", || guard::loss_reason(guard))) }
 }
 
 /// Copies the name of the lock to `buffer` of `size` bytes. `needed`, if not NULL, receives how many it takes, the NUL
@@ -388,7 +390,7 @@ pub unsafe extern "C" fn lh_guard_key(guard: lh_guard, buffer: *mut c_char, size
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn lh_guard_key_count(guard: lh_guard, count: *mut usize) -> i32 {
     // SAFETY: the caller promises what the header asks for.
-    unsafe { enter(ptr::null_mut(), || guard::tell(guard, count, "count", |guard| guard.keys().len())) }
+    unsafe { enter(ptr::null_mut(), || tell(count, "count", || Ok(guard.get()?.keys().len()))) }
 }
 
 /// Copies one of the keys of lh_acquire_all, in the order of the names, from 0; see lh_guard_key.
@@ -442,7 +444,7 @@ pub unsafe extern "C" fn lh_client_free(client: lh_client) -> i32 {
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn lh_cancel_new(cancel: *mut lh_cancel) -> i32 {
     // SAFETY: the caller promises what the header asks for.
-    unsafe { enter(ptr::null_mut(), || Out::new(cancel, "cancel").map(|place| place.set(lh_cancel::new(Cancel::new())))) }
+    unsafe { enter(ptr::null_mut(), || tell(cancel, "cancel", || Ok(lh_cancel::new(Cancel::new())))) }
 }
 
 /// Ends every acquire that was or will be started with this handle, from any thread: each withdraws from its queue in etcd
@@ -465,4 +467,75 @@ pub unsafe extern "C" fn lh_cancel_free(cancel: lh_cancel) -> i32 {
 pub unsafe extern "C" fn lh_close(client: lh_client, error: *mut lh_error) -> i32 {
     // SAFETY: the caller promises what the header asks for.
     unsafe { enter(error, || client::close(client)) }
+}
+
+/// Opens a loop, for a program that wants its callbacks on a thread of its own. Wait until lh_poll_fd is readable, then
+/// call lh_dispatch. LH_RESOURCE_EXHAUSTED if the process is out of file descriptors.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn lh_loop_open(on_loop: *mut lh_loop, error: *mut lh_error) -> i32 {
+    // SAFETY: the caller promises what the header asks for.
+    unsafe { enter(error, || tell(on_loop, "on_loop", || Queue::with_fd().map(lh_loop::new))) }
+}
+
+/// The file descriptor that is readable while callbacks wait, for poll, epoll and the like. Do not read it, do not close it:
+/// it belongs to the loop. LH_FORKED in a child: open a loop there.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn lh_poll_fd(on_loop: lh_loop, fd: *mut i32) -> i32 {
+    // SAFETY: the caller promises what the header asks for.
+    unsafe { enter(ptr::null_mut(), || callbacks::poll_fd(on_loop, fd)) }
+}
+
+/// Calls the callbacks that wait, on this thread, and returns without waiting for more. `count`, if not NULL, receives
+/// how many there were; a round is bounded, and the descriptor stays readable while some are left.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn lh_dispatch(on_loop: lh_loop, count: *mut usize) -> i32 {
+    // SAFETY: the caller promises what the header asks for.
+    unsafe { enter(ptr::null_mut(), || callbacks::dispatch(on_loop, Out::optional(count))) }
+}
+
+/// Closes a loop and its descriptor. Operations that it was to hear of are cancelled, and their callbacks called with
+/// LH_CLOSED during this call; a lock that one had won is released. Not while another thread dispatches this loop.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn lh_loop_close(on_loop: lh_loop, error: *mut lh_error) -> i32 {
+    // SAFETY: the caller promises what the header asks for.
+    unsafe { enter(error, || callbacks::close(on_loop)) }
+}
+
+/// Cancels an asynchronous operation. Its callback is called all the same, with LH_CANCELLED, or with what it brought if it
+/// was faster; an acquire first withdraws from the queue in etcd. No effect, and LH_OK, if it is over.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn lh_op_cancel(op: lh_op) -> i32 {
+    // SAFETY: the caller promises what the header asks for.
+    unsafe { enter(ptr::null_mut(), || callbacks::cancel(op)) }
+}
+
+/// Sends log records of `level` (a number of lh_level) and worse to the callback, as result->level, target and message. One
+/// listener for the process: whoever listened before is told is_last. A listener that does not keep up misses records, and
+/// the next one says how many. In a forked child nobody listens.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn lh_log_listen(level: i32, on_loop: lh_loop, callback: lh_callback, user_data: *mut c_void, error: *mut lh_error) -> i32 {
+    // SAFETY: the caller promises what the header asks for.
+    unsafe { enter(error, || log::listen(level, Then::new(on_loop, callback, user_data, ptr::null_mut()))) }
+}
+
+/// Sends no more log records; the listener is told is_last.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn lh_log_stop() -> i32 {
+    // SAFETY: the caller promises what the header asks for.
+    unsafe { enter(ptr::null_mut(), || { logs::stop(); Ok(()) }) }
+}
+
+/// Closes every client of this process, as lh_client_close does, and waits for that, for at most `limit_ms`: for the end of
+/// a program. LH_DEADLINE_EXCEEDED if that was too short; what is left in etcd ends with its lease.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn lh_close_all(limit_ms: i64, error: *mut lh_error) -> i32 {
+    // SAFETY: the caller promises what the header asks for.
+    unsafe { enter(error, || about::close_all(limit_ms)) }
+}
+
+/// Counts what lives in this process. Set live->size first.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn lh_live_count(live: *mut lh_live) -> i32 {
+    // SAFETY: the caller promises what the header asks for.
+    unsafe { enter(ptr::null_mut(), || about::count(live)) }
 }

@@ -1,9 +1,9 @@
 //! Guards: what they say, and how they are released.
 
-use leasehold_bridge::{Guard, OpId, Result, Sink};
+use leasehold_bridge::{OpId, Result, Sink};
 
 use crate::{
-    entry::{Out, invalid},
+    entry::invalid,
     handles::{StandsFor, lh_guard},
     options::span,
 };
@@ -11,23 +11,12 @@ use crate::{
 /// A size that holds every key of a guard: namespace and name of 1024 bytes each, the lease and a number.
 pub const LH_KEY_SIZE: usize = 2112;
 
-/// Answers a question about a guard that needs nobody else.
-///
-/// # Safety
-/// `place` is NULL, or points to memory for a `T`.
-pub(crate) unsafe fn tell<T>(guard: lh_guard, place: *mut T, name: &str, ask: impl FnOnce(&Guard) -> T) -> Result<()> {
-    // SAFETY: the caller promises it.
-    let place = unsafe { Out::new(place, name) }?;
-    place.set(ask(&*guard.get()?));
-    Ok(())
+pub(crate) fn remaining(guard: lh_guard) -> Result<i64> {
+    Ok(i64::try_from(guard.get()?.remaining().as_millis()).unwrap_or(i64::MAX))
 }
 
-pub(crate) fn remaining(guard: &Guard) -> i64 {
-    i64::try_from(guard.remaining().as_millis()).unwrap_or(i64::MAX)
-}
-
-pub(crate) fn loss_reason(guard: &Guard) -> i32 {
-    guard.loss_reason().map_or(0, |reason| reason.number())
+pub(crate) fn loss_reason(guard: lh_guard) -> Result<i32> {
+    Ok(guard.get()?.loss_reason().map_or(0, |reason| reason.number()))
 }
 
 pub(crate) fn key_at(guard: lh_guard, index: usize) -> Result<String> {

@@ -20,6 +20,7 @@ pub mod error;
 pub mod functions;
 pub mod guard;
 pub mod handles;
+mod kept;
 pub mod log;
 pub mod options;
 pub mod result;

@@ -10,7 +10,7 @@ use leasehold_bridge::{Completion, Outcome, SessionState};
 
 use crate::{
     contenders::{self, lh_contenders},
-    election::{Known, lh_leader},
+    election::{self, lh_leader},
     handles::{StandsFor, lh_guard, lh_op},
     status::{OK, lh_state},
     txn::{self, lh_committed},
@@ -87,21 +87,21 @@ pub(crate) fn with_result(number: u64, completion: Completion, give: impl FnOnce
         Ok(Outcome::Flag(existed)) => result.existed = existed,
         Ok(Outcome::Revision(revision)) => result.revision = revision,
         Ok(Outcome::Contenders(found)) => {
-            contenders = contenders::List::new(found);
+            contenders = contenders::list(found);
             result.contenders = contenders.as_c();
         }
         Ok(Outcome::Committed(done)) => {
-            committed = txn::Done::new(done);
+            committed = txn::done(done);
             result.committed = committed.as_c();
         }
         Ok(Outcome::Leader(Some(found))) => {
-            leader = Known::new(found);
+            leader = election::known(found);
             result.leader = leader.as_c();
         }
         Ok(Outcome::Observed(observed)) => {
             result.after_gap = observed.is_after_gap;
             if let Some(found) = observed.leader {
-                leader = Known::new(found);
+                leader = election::known(found);
                 result.leader = leader.as_c();
             }
         }

@@ -4,7 +4,10 @@ use std::ptr;
 
 use leasehold_bridge::{Committed, Result, guard::TxnOp};
 
-use crate::entry::{bytes, invalid, items};
+use crate::{
+    entry::{bytes, invalid, items},
+    kept::Kept,
+};
 
 /// What an operation of a transaction does.
 #[repr(C)]
@@ -60,43 +63,26 @@ pub struct lh_committed {
     pub values: *const lh_value,
 }
 
-/// It, and what it points to.
-#[repr(C)]
-pub(crate) struct Done {
-    // First, so that a pointer to it is a pointer to this.
-    as_c: lh_committed,
-    _values: Vec<lh_value>,
-    _bytes: Vec<Option<Vec<u8>>>,
-}
+/// What it did, the values, and their bytes.
+pub(crate) type Done = Kept<lh_committed, (Vec<lh_value>, Vec<Option<Vec<u8>>>)>;
 
-impl Done {
-    pub(crate) fn new(committed: Committed) -> Box<Self> {
-        let bytes = committed.values;
-        let values: Vec<_> = bytes
-            .iter()
-            .map(|value| lh_value {
-                found: value.is_some(),
-                data: value.as_ref().map_or(ptr::null(), |value| value.as_ptr()),
-                len: value.as_ref().map_or(0, Vec::len),
-            })
-            .collect();
-        let as_c = lh_committed {
-            revision: committed.revision,
-            deleted: committed.deleted,
-            count: values.len(),
-            values: values.as_ptr(),
-        };
-        Box::new(Self { as_c, _values: values, _bytes: bytes })
-    }
-
-    pub(crate) fn as_c(&self) -> *const lh_committed {
-        &raw const self.as_c
-    }
-
-    /// Gives it away; lh_committed_free takes it back.
-    pub(crate) fn into_c(self: Box<Self>) -> *mut lh_committed {
-        Box::into_raw(self).cast()
-    }
+pub(crate) fn done(committed: Committed) -> Box<Done> {
+    let bytes = committed.values;
+    let values: Vec<_> = bytes
+        .iter()
+        .map(|value| lh_value {
+            found: value.is_some(),
+            data: value.as_ref().map_or(ptr::null(), |value| value.as_ptr()),
+            len: value.as_ref().map_or(0, Vec::len),
+        })
+        .collect();
+    let as_c = lh_committed {
+        revision: committed.revision,
+        deleted: committed.deleted,
+        count: values.len(),
+        values: values.as_ptr(),
+    };
+    Done::new(as_c, (values, bytes))
 }
 
 /// The operations that C wrote down.
@@ -126,8 +112,6 @@ pub(crate) unsafe fn operations(ops: *const lh_txn_op, count: usize) -> Result<V
 /// Frees what lh_guard_txn brought; NULL is allowed. Only once, and not what a callback was given.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn lh_committed_free(committed: *mut lh_committed) {
-    if !committed.is_null() {
-        // SAFETY: it comes from `into_c`, as the header asks for.
-        drop(unsafe { Box::from_raw(committed.cast::<Done>()) });
-    }
+    // SAFETY: it comes from `lh_guard_txn`, as the header asks for.
+    unsafe { Done::free(committed) }
 }

@@ -5,7 +5,7 @@ use leasehold_bridge::{OpId, Outcome, Result, Sink};
 use crate::{
     entry::{brought, bytes},
     handles::{StandsFor, lh_guard},
-    txn::{Done, lh_committed, lh_txn_op, operations},
+    txn::{done, lh_committed, lh_txn_op, operations},
 };
 
 /// # Safety
@@ -48,5 +48,5 @@ pub(crate) fn existed(outcome: Outcome) -> Result<bool> {
 
 /// For lh_committed_free.
 pub(crate) fn committed(outcome: Outcome) -> Result<*mut lh_committed> {
-    brought!(outcome, Committed).map(|committed| Done::new(committed).into_c())
+    brought!(outcome, Committed).map(|committed| done(committed).into_c())
 }

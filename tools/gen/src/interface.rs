@@ -17,18 +17,20 @@ use std::{
     ptr,
 };
 
-use leasehold_bridge::{Cancel, Client, Guard};
+use leasehold_bridge::{Cancel, Client, Guard, Queue, logs};
 
 use crate::{
+    about::{self, lh_live},
     acquire::{self, Form},
-    callbacks::{Then, later, lh_callback},
+    callbacks::{self, Then, later, lh_callback},
     client,
     contenders::{self, lh_contenders},
     election::{self, lh_leader},
-    entry::{Out, brings, copy_text, enter, now},
+    entry::{Out, brings, copy_text, enter, now, tell},
     error::lh_error,
     guard,
     handles::{StandsFor, lh_cancel, lh_client, lh_guard, lh_loop, lh_op},
+    log,
     options::{lh_acquire_opts, lh_wanted},
     txn::{lh_committed, lh_txn_op},
     writes,
