@@ -29,7 +29,8 @@
  *            may want to give one up earlier starts its form ..._async, which lh_op_cancel ends.
  * Text       UTF-8 that ends with NUL; keys and values of writes are bytes with a length.
  * Threads    The first operation starts the thread lh-io-0, which talks to etcd and never runs your code. Callbacks run
- *            on the thread lh-callback, or in your own lh_dispatch. Opening a client starts no thread.
+ *            on the thread lh-callback, or in your own lh_dispatch. Opening a client starts no thread. Both block signals:
+ *            what a callback starts there (fork, pthread_create) inherits that.
  *            A thread that is cancelled (pthread_cancel) in a call ends after it: fire an lh_cancel to end the wait.
  * Fork       A child may use its parent's clients: they open sessions of their own there. Guards and loops stay the
  *            parent's: LH_FORKED. A child made by vfork or by a thread of another runtime should exec at once.
@@ -109,7 +110,7 @@ typedef enum lh_status {
     LH_LIMIT_MISMATCH = 34,
     /** The server, or this version of the library, cannot do that. */
     LH_UNSUPPORTED = 35,
-    /** etcd is out of space or refuses more requests, or the process is out of file descriptors. */
+    /** etcd is out of space or refuses more requests, or the process is out of file descriptors or threads. */
     LH_RESOURCE_EXHAUSTED = 36,
     /** A bug in leasehold; please report it. */
     LH_INTERNAL = 99

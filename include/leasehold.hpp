@@ -27,10 +27,11 @@
 #include <stop_token>
 #endif
 #ifdef __cpp_impl_coroutine
-#include <coroutine>
+#include "leasehold/awaited.hpp"
 #endif
 
 namespace leasehold {
+inline namespace LEASEHOLD_ABI {
 
 /// What an acquire claims of a name.
 struct claim {
@@ -272,32 +273,24 @@ public:
 
 #ifdef __cpp_impl_coroutine
     /// guard g = co_await client.acquire_awaitable(name); goes on, on the thread lh-callback, when the lock is ours, and throws
-    /// if it cannot be. Destroyed while it waits, the coroutine must not be: end the wait with options.cancel.
+    /// if it cannot be. A coroutine that is destroyed while it waits withdraws from the queue; the program must see to it that
+    /// it does not go on at that moment. Who cannot, ends the wait with options.cancel.
     auto acquire_awaitable(std::string_view name, const acquire_options &options = {}) {
         struct awaiter {
             client &from;
             asked what;
             acquire_options options;
-            std::optional<result<guard>> brought;
-            std::coroutine_handle<> waiting;
+            detail::wait wait;
 
             bool await_ready() const noexcept { return false; }
             bool await_suspend(std::coroutine_handle<> handle) {
-                waiting = handle;
-                auto done = [](void *user_data, const lh_result *result) noexcept {
-                    auto *self = static_cast<awaiter *>(user_data);
-                    self->brought.emplace(outcome(result->status, result->reason, result->message, result->guard));
-                    self->waiting.resume();
-                };
-                const auto begun = from.begin(what, options, std::nullopt, done, this);
-                if (begun)
-                    return true; // and perhaps over by now, with this object
-                brought.emplace(begun.error());
-                return false;
+                return wait.begin(handle, [this](lh_callback done, void *owned, lh_op *op) {
+                    return from.begin(what, options, std::nullopt, done, owned, op);
+                });
             }
-            guard await_resume() { return std::move(*brought).value(); }
+            guard await_resume() { return wait.take(); }
         };
-        return awaiter{*this, one(name), options, std::nullopt, {}};
+        return awaiter{*this, one(name), options, {}};
     }
 #endif
 
@@ -454,12 +447,6 @@ private:
 
     static bool is_try(std::optional<milliseconds> wait) { return wait && wait->count() <= 0; }
 
-    static result<guard> outcome(std::int32_t status, std::int32_t reason, const char *message, lh_guard won) {
-        if (status == LH_OK)
-            return guard(won);
-        return error(status, reason, message);
-    }
-
     static std::optional<leader> copied(const lh_leader *found) {
         if (!found)
             return std::nullopt;
@@ -484,7 +471,7 @@ private:
             const auto names = what.c_names();
             status = call(handle_, names.data(), names.size(), &opts, &won, &wrong);
         }
-        return outcome(status, wrong.reason, wrong.message, won);
+        return detail::outcome(status, wrong.reason, wrong.message, won);
     }
 
     static std::optional<guard> if_won(result<guard> got) {
@@ -495,25 +482,24 @@ private:
 
     /// `done` is called with `owned`, once, unless this fails.
     result<void> begin(const asked &what, const acquire_options &options, std::optional<milliseconds> wait, lh_callback done,
-                       void *owned) {
+                       void *owned, lh_op *op = nullptr) {
         if (auto fine = sound(what, options); !fine)
             return fine;
         const auto opts = c_options(options, wait);
         const bool tries = is_try(wait);
         const lh_loop thread = LH_CALLBACK_THREAD;
-        lh_op *const nobody = nullptr;
         if (what.value) {
             const auto call = tries ? lh_try_campaign_async : lh_campaign_async;
             return detail::call(call, handle_, what.names[0].name.c_str(), detail::bytes(*what.value), what.value->size(), &opts,
-                                thread, done, owned, nobody);
+                                thread, done, owned, op);
         }
         if (what.is_one) {
             const auto call = tries ? lh_try_acquire_async : lh_acquire_async;
-            return detail::call(call, handle_, what.names[0].name.c_str(), &opts, thread, done, owned, nobody);
+            return detail::call(call, handle_, what.names[0].name.c_str(), &opts, thread, done, owned, op);
         }
         const auto call = tries ? lh_try_acquire_all_async : lh_acquire_all_async;
         const auto names = what.c_names();
-        return detail::call(call, handle_, names.data(), names.size(), &opts, thread, done, owned, nobody);
+        return detail::call(call, handle_, names.data(), names.size(), &opts, thread, done, owned, op);
     }
 
     future<guard> later(const asked &what, const acquire_options &options, std::optional<milliseconds> wait) {
@@ -534,6 +520,7 @@ private:
     lh_client handle_{};
 };
 
+} // namespace LEASEHOLD_ABI
 } // namespace leasehold
 
 #endif // LEASEHOLD_HPP

@@ -48,8 +48,9 @@ pub fn handle() -> Result<Handle> {
 }
 
 fn start() -> Result<Handle> {
-    let failed =
-        |error: std::io::Error| Error::new(Code::Internal, format!("could not start the thread lh-io-0: {error}"));
+    let failed = |error: std::io::Error| {
+        Error::new(Code::ResourceExhausted, format!("could not start the thread lh-io-0: {error}"))
+    };
     let _making = hold();
     let io = Builder::new_current_thread().thread_name("lh-io-blocking").enable_all().build().map_err(failed)?;
     let handle = io.handle().clone();
@@ -62,8 +63,9 @@ fn start() -> Result<Handle> {
     Ok(handle)
 }
 
-/// Keeps the program's signal handlers, which are foreign code, off this thread.
-fn block_signals() {
+/// Keeps the program's signals off this thread: its handlers, which are foreign code, and those that it waits for elsewhere, such
+/// as with `signalfd`, which would end the process here.
+pub fn block_signals() {
     let mut signals = MaybeUninit::uninit();
     // SAFETY: `sigfillset` writes the whole set before it is read; the rest changes that set and this thread's mask. None of
     // them fails for a valid set and valid signal numbers.

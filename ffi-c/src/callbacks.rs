@@ -17,7 +17,8 @@ use std::{
 };
 
 use leasehold_bridge::{
-    Code, Completion, Error, OpId, Queue, Result, Sink, client::stale, fork::PerProcess, operation, panics,
+    Code, Completion, Error, OpId, Queue, Result, Sink, block_signals, client::stale, fork::PerProcess, operation,
+    panics,
 };
 use once_cell::sync::OnceCell;
 
@@ -192,6 +193,7 @@ fn callback_thread() -> Result<Arc<Queue>> {
         let drained = queue.clone();
         let run = move || {
             IS_CALLBACK_THREAD.set(true);
+            block_signals();
             while let Some(completions) = drained.take(BATCH, Duration::MAX) {
                 completions.into_iter().for_each(deliver);
             }

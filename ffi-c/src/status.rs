@@ -41,7 +41,7 @@ pub enum lh_status {
     LH_LIMIT_MISMATCH = 34,
     /// The server, or this version of the library, cannot do that.
     LH_UNSUPPORTED = 35,
-    /// etcd is out of space or refuses more requests, or the process is out of file descriptors.
+    /// etcd is out of space or refuses more requests, or the process is out of file descriptors or threads.
     LH_RESOURCE_EXHAUSTED = 36,
     /// A bug in leasehold; please report it.
     LH_INTERNAL = 99,

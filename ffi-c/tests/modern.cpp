@@ -70,9 +70,39 @@ static void coroutines_wait_for_locks() {
     EVENTUALLY(done == 50 && code == LH_INVALID_ARGUMENT);
 }
 
+// A coroutine that its owner may end.
+struct owned {
+    struct promise_type {
+        owned get_return_object() { return {std::coroutine_handle<promise_type>::from_promise(*this)}; }
+        std::suspend_never initial_suspend() noexcept { return {}; }
+        std::suspend_always final_suspend() noexcept { return {}; }
+        void return_void() {}
+        void unhandled_exception() { std::terminate(); }
+    };
+
+    std::coroutine_handle<promise_type> handle;
+};
+
+static owned wait_for_ever(client &c) {
+    guard never = co_await c.acquire_awaitable("/destroyed");
+    CHECK(!"went on although it was destroyed");
+}
+
+static void a_coroutine_that_is_destroyed_while_it_waits_withdraws() {
+    client c(MEMORY);
+    guard held = c.acquire("/destroyed");
+    owned waiting = wait_for_ever(c);
+    EVENTUALLY(c.queue("/destroyed").size() == 2);
+    waiting.handle.destroy();
+    EVENTUALLY(c.queue("/destroyed").size() == 1);
+    held.release();
+    CHECK(c.try_acquire("/destroyed").has_value());
+}
+
 int main() {
     a_thread_that_is_stopped_stops_waiting();
     coroutines_wait_for_locks();
+    a_coroutine_that_is_destroyed_while_it_waits_withdraws();
     EVENTUALLY(nothing_lives());
     return 0;
 }

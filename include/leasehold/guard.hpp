@@ -13,6 +13,7 @@
 #include <vector>
 
 namespace leasehold {
+inline namespace LEASEHOLD_ABI {
 
 using milliseconds = std::chrono::milliseconds;
 
@@ -232,6 +233,8 @@ public:
 
 private:
     template <typename T> T ask(std::int32_t (*question)(lh_guard, T *)) const {
+        if (handle_.id == 0)
+            detail::fail(error(LH_INVALID_ARGUMENT, 0, "this guard holds nothing: it was moved from, or never acquired"));
         T answer{};
         detail::check(question(handle_, &answer));
         return answer;
@@ -240,6 +243,17 @@ private:
     lh_guard handle_{};
 };
 
+namespace detail {
+
+/// What an acquire has brought, or why it failed.
+inline result<guard> outcome(std::int32_t status, std::int32_t reason, const char *message, lh_guard won) {
+    if (status == LH_OK)
+        return guard(won);
+    return error(status, reason, message);
+}
+
+} // namespace detail
+} // namespace LEASEHOLD_ABI
 } // namespace leasehold
 
 #endif // LEASEHOLD_GUARD_HPP

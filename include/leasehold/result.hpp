@@ -16,10 +16,18 @@
 #include <utility>
 #include <variant>
 
-namespace leasehold {
+// Parts of one process may be built with different versions of these headers. What the compiler makes of them has different
+// names then: the linker would otherwise take one for the other.
+#define LEASEHOLD_JOIN_(first, second) first##second
+#define LEASEHOLD_JOIN(first, second) LEASEHOLD_JOIN_(first, second)
+#define LEASEHOLD_ABI LEASEHOLD_JOIN(abi_, LH_ABI_VERSION)
 
-/// What a call fails with. what() is the message for people.
-class error : public std::runtime_error {
+namespace leasehold {
+inline namespace LEASEHOLD_ABI {
+
+/// What a call fails with. what() is the message for people. Also caught where a library throws it that hides its names
+/// (-fvisibility=hidden).
+class [[gnu::visibility("default")]] error : public std::runtime_error {
 public:
     error(std::int32_t code, std::int32_t reason, const char *message)
         : std::runtime_error(message), code_(code), reason_(reason) {}
@@ -151,6 +159,7 @@ template <typename Copy, typename Handle> std::string copied(Copy copy, Handle h
 }
 
 } // namespace detail
+} // namespace LEASEHOLD_ABI
 } // namespace leasehold
 
 #endif // LEASEHOLD_RESULT_HPP

@@ -50,6 +50,7 @@ pub mod testing;
 pub use client::Client;
 pub use completion::{Completion, Outcome, Queue, Sink, Waiter};
 pub use guard::Guard;
+pub use leasehold::runtime::block_signals;
 pub use leasehold::{
     Claim, ClientOptions, Code, Committed, Contender, Error, Family, Leader, LocalFirst, LostReason, Metrics, Observed,
     Result, Sample, SessionState, Value,
