@@ -33,9 +33,17 @@ const LIMITS: [(&str, &str, f64); 5] = [
     ("java", "sync", 1.10),
 ];
 
-pub async fn run(endpoint: &str, rounds: usize) -> Result<(), Box<dyn Error>> {
+/// `only` these languages beside Rust, or all if it names none.
+pub async fn run(endpoint: &str, rounds: usize, only: &[String]) -> Result<(), Box<dyn Error>> {
     let mut workers = Vec::new();
-    for (language, program) in programs()? {
+    let programs = programs()?;
+    if let Some(unknown) = only.iter().find(|name| !programs.iter().any(|(language, _)| language == *name)) {
+        return Err(format!("there is no worker of {unknown:?}").into());
+    }
+    for (language, program) in programs {
+        if !only.is_empty() && language != "rust" && !only.contains(&language) {
+            continue;
+        }
         for mode in ["sync", "async"] {
             match Worker::start(&language, &program, mode, endpoint).await {
                 Ok(worker) => workers.push(worker),

@@ -31,6 +31,9 @@ struct Options {
     /// Interleaved rounds of each comparison.
     #[arg(long, default_value_t = 20)]
     rounds: usize,
+    /// Of the languages, only these; Rust, with which they are compared, is always one.
+    #[arg(long, value_delimiter = ',')]
+    language: Vec<String>,
     /// How many processes are a crowd.
     #[arg(long, value_delimiter = ',', default_values_t = [2, 8, 16, 32, 64, 100, 256])]
     processes: Vec<usize>,
@@ -117,7 +120,7 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
             idle::run(&cluster, &client, options.idle).await?;
         }
         if wants(What::Languages) {
-            languages::run(&endpoint, options.rounds).await?;
+            languages::run(&endpoint, options.rounds, &options.language).await?;
         }
         client.close().await?;
     }
