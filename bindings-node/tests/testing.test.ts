@@ -8,7 +8,7 @@ import { loseLock, startEtcd } from '../dist/testing.mjs'
 import { code, failure } from './support'
 
 test('an etcd of its own, and locks lost on demand', async () => {
-  const etcd = await startEtcd({ binary: inject('etcd') })
+  const etcd = await startEtcd({ binary: inject('etcd'), startTimeout: 60_000 })
   const client = new Client(etcd.endpoint)
   const [first, second] = await Promise.all([client.acquire('/a'), client.acquire('/b')])
   await loseLock(client, first)

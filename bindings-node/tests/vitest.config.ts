@@ -7,8 +7,9 @@ export default defineConfig({
     // Native modules are loaded once a process; a process for each file keeps the files apart.
     pool: 'forks',
     maxWorkers: 2,
-    testTimeout: 60_000,
-    hookTimeout: 60_000,
+    // Longer than whatever waits for something within a test.
+    testTimeout: 180_000,
+    hookTimeout: 180_000,
     reporters: ['default', './count.ts'],
   },
 })

@@ -36,7 +36,7 @@ async function cycles(number) {
 
 /** What there is when nothing is under way, and what is garbage is collected: the guards, as far as there is time for it. */
 async function look() {
-  const until = Date.now() + 5_000
+  const until = Date.now() + 60_000
   do {
     globalThis.gc()
     // For the finalizers.

@@ -32,7 +32,7 @@ const other = new Client(endpoint)
 for (const [way, use] of Object.entries(ways)) use(await client.acquire(`${lock}/${way}`))
 // One that is released is not forgotten.
 await (await client.acquire(`${lock}/released`)).release()
-for (let time = 0; time < 200 && warnings.length < Object.keys(ways).length; time += 1) {
+for (let time = 0; time < 6_000 && warnings.length < Object.keys(ways).length; time += 1) {
   globalThis.gc()
   await pause(10)
 }
@@ -47,7 +47,7 @@ const queued = async () => {
 }
 const before = await queued()
 await client.close()
-for (let time = 0; time < 200 && heard.length < 3; time += 1) await pause(10)
+for (let time = 0; time < 6_000 && heard.length < 3; time += 1) await pause(10)
 console.log(
   JSON.stringify({
     warned,

@@ -1,4 +1,4 @@
-/** Observes an election, with nothing else to keep it alive, until somebody says that it is the end. */
+/** Leads an election and observes it, with nothing else to keep it alive, until somebody says that it is the end. */
 
 import { Client } from '../../dist/index.mjs'
 
@@ -7,11 +7,10 @@ const election = new Client(endpoint).election(name)
 async function observe() {
   const observer = election.observe()
   console.log((await observer.next()).value)
-  const leadership = await election.campaign('its own')
+  await election.campaign('its own')
   for await (const leader of observer) {
     console.log(String(leader?.value))
     if (String(leader?.value) === 'end') break
-    setTimeout(() => leadership.resign(), 500)
   }
 }
 observe()

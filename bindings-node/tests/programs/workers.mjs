@@ -17,7 +17,7 @@ async function main() {
     }
     await worker.terminate()
   }
-  const until = Date.now() + 5_000
+  const until = Date.now() + 60_000
   let left
   do {
     left = [...(await client.queue(lock)), ...(await client.queue(`${lock}-held`))]
