@@ -23,6 +23,7 @@ import {
   checkScope,
   checkText,
   checkTry,
+  notLater,
   openOptions,
   optionsAndWork,
   type ScopeOptions,
@@ -119,7 +120,8 @@ export class Client extends Emitter<ClientEvents> {
    *
    * Give `guard.signal` to whatever works under the lock, and `guard.token` to whatever is written there.
    *
-   * @throws What the callback throws. Otherwise as {@link acquire}; `ERR_LEASEHOLD_LOST` if the lock was lost before the
+   * @throws What the callback throws. `ERR_LEASEHOLD_INVALID_ARGUMENT` for a generator function, which would run without the
+   * lock. Otherwise as {@link acquire}; `ERR_LEASEHOLD_LOST` if the lock was lost before the
    * callback ended; `ERR_LEASEHOLD_WOULD_DEADLOCK`, at once, inside another `withLock` that still holds this lock, by this
    * client or another one, unless `wait` is 0. Work that is started inside, and that nobody inside waits for, says
    * `detached: true`.
@@ -152,7 +154,7 @@ export class Client extends Emitter<ClientEvents> {
     const guard = new Guard(brought(await this.#win(wanted, acquire)))
     let result: T
     try {
-      result = await inside({ owner: this, guard, wanted, isDetached: detached }, () => callback(guard))
+      result = await inside({ owner: this, guard, wanted, isDetached: detached }, () => notLater(callback(guard)))
     } catch (error) {
       await guard.release().catch(() => {})
       throw error

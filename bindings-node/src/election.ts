@@ -32,6 +32,11 @@ export class Leadership extends Guard {
     brought(await operations().run((tag) => native.guardProclaim(tag, this.handle, bytes), signal))
   }
 
+  /** @internal */
+  protected override get kind(): string {
+    return 'Leadership'
+  }
+
   /** As {@link Guard.release}, by the name that elections have for it. */
   async resign(): Promise<void> {
     await this.release()

@@ -127,9 +127,16 @@ const CLASSES: { [name in Name]: new (message: string, options?: LostOptions) =>
   INTERNAL: InternalError,
 }
 
-// As Node's own errors do: the name of the class begins the stack.
-for (const type of [LeaseholdError, ...Object.values(CLASSES)]) {
-  Object.defineProperty(type.prototype, 'name', { value: type.name, configurable: true, writable: true })
+// As Node's own errors do: the name of the class begins the stack. Not by what the class says of itself, which bundlers cut to a
+// letter or two.
+name(LeaseholdError, 'LeaseholdError')
+for (const [code, type] of Object.entries(CLASSES)) {
+  const words = code.split('_').map((word) => `${word[0]}${word.slice(1).toLowerCase()}`)
+  name(type, `${words.join('')}Error`)
+}
+
+function name(type: { prototype: object }, value: string): void {
+  Object.defineProperty(type.prototype, 'name', { value, configurable: true, writable: true })
 }
 
 /** The error that the core's failure is here. One of a later core keeps its name. */

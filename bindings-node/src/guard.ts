@@ -195,7 +195,12 @@ export class Guard extends Emitter<GuardEvents> {
   /** What `console.log` shows. */
   [inspect.custom](_depth: number, options: InspectOptions): string {
     const { name, token, key, held } = this
-    return `${this.constructor.name} ${inspect({ name, token, key, held }, options)}`
+    return `${this.kind} ${inspect({ name, token, key, held }, options)}`
+  }
+
+  /** @internal What it is, for people: bundlers cut the name of the class to a letter or two. */
+  protected get kind(): string {
+    return 'Guard'
   }
 
   protected override listened(event: keyof GuardEvents, listener: () => void): void {

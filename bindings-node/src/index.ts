@@ -44,6 +44,7 @@ export type {
   CampaignOptions,
   ClientOptions,
   LocalFirstBound,
+  LockOptions,
   ScopeOptions,
   TryOptions,
 } from './options'
@@ -52,7 +53,6 @@ export {
   type LockInfo,
   type LockManager,
   type LockManagerSnapshot,
-  type LockOptions,
   locks,
   type WebLock,
 } from './web-locks'

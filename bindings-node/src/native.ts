@@ -108,8 +108,11 @@ function load(): Native {
 
 /** What to do where none was found: that depends on which are installed. */
 function advice(): string {
-  const isMissing = (found: unknown) => (found as { code?: string }).code === 'MODULE_NOT_FOUND'
-  const installed = PLATFORMS.filter((platform) => !isMissing(prebuilt(platform)))
+  const codes = new Map(PLATFORMS.map((platform) => [platform, (prebuilt(platform) as { code?: string }).code]))
+  if ([...codes.values()].includes('ERR_DLOPEN_DISABLED')) {
+    return 'This process may load no native modules: where it has --permission, add --allow-addons; leave --no-addons out'
+  }
+  const installed = PLATFORMS.filter((platform) => codes.get(platform) !== 'MODULE_NOT_FOUND')
   if (installed.length === 0) {
     return (
       'The native modules are optional dependencies of the package, and none is installed. Install with them (npm install ' +

@@ -54,7 +54,7 @@ export function Locked(name: string | ((...args: never[]) => string), options: L
       return await client.withLock(toName(...args), how, (guard: Guard) => {
         const given = [...args]
         for (const index of guardsOf(target, property)) given[index] = guard
-        return Reflect.apply(method, this, given)
+        return withoutObservable(Reflect.apply(method, this, given), String(property))
       })
     }
     Object.defineProperty(locked, 'name', { value: method.name })
@@ -64,6 +64,17 @@ export function Locked(name: string | ((...args: never[]) => string), options: L
     }
     descriptor.value = locked
   }
+}
+
+/** What a method brings, unless it is an Observable: that would be subscribed, and do its work, without the lock. */
+async function withoutObservable(pending: unknown, method: string): Promise<unknown> {
+  const brought = await pending
+  // As rxjs tells it, also of another copy.
+  const { lift, subscribe } = (brought ?? {}) as Record<string, unknown>
+  if (typeof lift !== 'function' || typeof subscribe !== 'function') return brought
+  throw invalidArgument(
+    `${method} is locked and brings an Observable, which would run without the lock: use lastValueFrom`,
+  )
 }
 
 /** A parameter of a method with {@link Locked}, in which it finds its guard, whatever the caller gives. */

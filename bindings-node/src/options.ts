@@ -1,6 +1,7 @@
 /** What a client and an acquire can be told, and how it is checked at the door. Times are in milliseconds. */
 
 import { constants } from 'node:os'
+import { types } from 'node:util'
 import type { ClaimOptions, NameOptions } from './claims'
 import { invalidArgument } from './errors'
 import type { OpenOptions } from './module'
@@ -117,6 +118,21 @@ export interface ScopeOptions extends AcquireOptions {
 /** How somebody stands for election. */
 export interface CampaignOptions extends JoinOptions, WaitOptions {}
 
+/** How a lock is requested by the words of the Web Locks API. */
+export interface LockOptions {
+  /** `shared` is held beside others that are shared. Default `exclusive`. */
+  mode?: 'exclusive' | 'shared' | undefined
+  /** Whether to run the callback with null, instead of waiting, where the lock cannot be had at once. Default false. */
+  ifAvailable?: boolean | undefined
+  /**
+   * Whether to take the lock away from whoever holds it or waits for it, other processes too. Their `request` rejects with
+   * `ERR_LEASEHOLD_LOST`; those who wait queue again. For operators. Default false.
+   */
+  steal?: boolean | undefined
+  /** Gives up waiting: the promise rejects with the signal's `reason`. */
+  signal?: AbortSignal | undefined
+}
+
 /** For operations that do not wait for a lock. */
 export interface CallOptions {
   /** Gives up waiting for the answer: the promise rejects with the signal's `reason`. A write may still take effect. */
@@ -126,7 +142,10 @@ export interface CallOptions {
 /** For each option, what is wrong with a value, if anything is. */
 type Checks<T> = { [name in keyof Required<T>]: (name: string, value: unknown) => string | undefined }
 
-const text = expects('a text', (value) => typeof value === 'string')
+const text = expects(
+  'a text, without halves of surrogate pairs',
+  (value) => typeof value === 'string' && value.isWellFormed(),
+)
 const flag = expects('true or false', (value) => typeof value === 'boolean')
 const span = expects('a number of milliseconds from 0 up', (value) => typeof value === 'number' && value >= 0)
 const whole = expects(
@@ -164,6 +183,12 @@ const TRY: Checks<TryOptions> = { ...JOIN, ...CLAIM, ...SHARING }
 const ACQUIRE: Checks<AcquireOptions> = { ...TRY, ...WAIT }
 const SCOPE: Checks<ScopeOptions> = { ...ACQUIRE, detached: flag }
 const CAMPAIGN: Checks<CampaignOptions> = { ...JOIN, ...WAIT }
+const REQUEST: Checks<LockOptions> = {
+  mode: expects("'exclusive' or 'shared'", (value) => value === 'exclusive' || value === 'shared'),
+  ifAvailable: flag,
+  steal: flag,
+  signal,
+}
 const NAME: Checks<NameOptions> = { ...CLAIM, name: text }
 
 function expects(what: string, isRight: (value: unknown) => boolean) {
@@ -205,6 +230,16 @@ export function optionsAndWork<Options extends object, Work>(
   return [isAlone ? ({} as Options) : (optionsOrWork as Options), work as Work]
 }
 
+/**
+ * What a function under a lock brings, unless it is a generator: its body would run when the lock is released, without it.
+ */
+export function notLater<T>(brought: T): T {
+  if (!types.isGeneratorObject(brought)) return brought
+  throw invalidArgument(
+    'the body of a generator runs after the lock would be released: call withLock inside of it, or acquire and release',
+  )
+}
+
 function check<T extends object>(checks: Checks<T>, options: T): T {
   if (typeof options !== 'object' || options === null) {
     throw invalidArgument(`options must be an object, not ${show(options)}`)
@@ -232,6 +267,8 @@ export const checkScope = (options: ScopeOptions): ScopeOptions => check(SCOPE, 
 
 /** Checks the options of a campaign. */
 export const checkCampaign = (options: CampaignOptions): CampaignOptions => check(CAMPAIGN, options)
+/** Checks the options of a request by the Web Locks API. */
+export const checkRequest = (options: LockOptions): LockOptions => check(REQUEST, options)
 /** Checks one of several names. */
 export const checkName = (options: NameOptions): NameOptions => check(NAME, options)
 

@@ -9,11 +9,11 @@ import { once } from 'node:events'
 import { mkdtemp, rm } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
-import { setTimeout as pause } from 'node:timers/promises'
 import type { Client } from './client'
 import { invalidArgument } from './errors'
 import type { Guard } from './guard'
 import { Port } from './ports'
+import { pause } from './soon'
 
 /** Options of {@link startEtcd}. */
 export interface EtcdOptions {

@@ -1,25 +1,10 @@
 /** The Web Locks API, as browsers have it in `navigator.locks`, on etcd. */
 
-import { setTimeout as pause } from 'node:timers/promises'
 import type { Client } from './client'
 import { hasCode, invalidArgument } from './errors'
 import type { Guard } from './guard'
-import { optionsAndWork } from './options'
-
-/** How a lock is requested. */
-export interface LockOptions {
-  /** `shared` is held beside others that are shared. Default `exclusive`. */
-  mode?: 'exclusive' | 'shared' | undefined
-  /** Whether to run the callback with null, instead of waiting, where the lock cannot be had at once. Default false. */
-  ifAvailable?: boolean | undefined
-  /**
-   * Whether to take the lock away from whoever holds it or waits for it, other processes too. Their `request` rejects with
-   * `ERR_LEASEHOLD_LOST`; those who wait queue again. For operators. Default false.
-   */
-  steal?: boolean | undefined
-  /** Gives up waiting: the promise rejects with the signal's `reason`. */
-  signal?: AbortSignal | undefined
-}
+import { checkRequest, type LockOptions, optionsAndWork } from './options'
+import { pause } from './soon'
 
 /** What a callback is given. */
 export interface WebLock {
@@ -72,8 +57,7 @@ export class LockManager {
     maybeCallback?: Callback<T>,
   ): Promise<T> {
     const [options, callback] = optionsAndWork<LockOptions, Callback<T>>('request', optionsOrCallback, maybeCallback)
-    const { mode = 'exclusive', ifAvailable = false, steal = false, signal } = options
-    if (mode !== 'exclusive' && mode !== 'shared') throw invalidArgument('mode must be exclusive or shared')
+    const { mode = 'exclusive', ifAvailable = false, steal = false, signal } = checkRequest(options)
     if (steal && (ifAvailable || mode === 'shared' || signal !== undefined)) {
       throw invalidArgument('steal goes with neither ifAvailable nor shared nor a signal')
     }
@@ -103,12 +87,12 @@ export class LockManager {
   }
 
   /**
-   * Who holds and who waits, in every process. Of which names: those given, or else those that requests of this manager are
+   * Who holds and who waits, in every process. Of which names: those given, or else those that requests of this client are
    * about at this moment.
    */
   async query(names: Iterable<string> = this.#names.keys()): Promise<LockManagerSnapshot> {
     const snapshot: LockManagerSnapshot = { held: [], pending: [] }
-    for (const name of [...names]) {
+    for (const name of typeof names === 'string' ? [names] : [...names]) {
       for (const { key, identity, shared, holder } of await this.#client.queue(name)) {
         const info: LockInfo = { name, mode: shared ? 'shared' : 'exclusive', clientId: identity ?? key }
         snapshot[holder ? 'held' : 'pending'].push(info)
@@ -134,10 +118,15 @@ export class LockManager {
   }
 }
 
+/** One for each client, which therefore knows all its requests. */
+const managers = new WeakMap<Client, LockManager>()
+
 /**
  * A client by the words of the Web Locks API: `locks(client).request('name', async (lock) => …)`. Unlike the browser's, a lock
  * can be lost: give `lock.guard.signal` to the work.
  */
 export function locks(client: Client): LockManager {
-  return new LockManager(client)
+  const manager = managers.get(client) ?? new LockManager(client)
+  managers.set(client, manager)
+  return manager
 }

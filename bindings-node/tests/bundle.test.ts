@@ -71,6 +71,24 @@ for (const loader of ['copy', 'file'] as const) {
   })
 }
 
+test('what is minified shows its errors and its guards by their names', async () => {
+  const outdir = join(work, 'esbuild-minified')
+  await writeFile(
+    join(project, 'names.mjs'),
+    `import { Client } from 'leasehold'
+    const client = new Client('memory://names')
+    const guard = await client.acquire('/a')
+    const error = await client.acquire('/a', { wait: 0 }).catch((error) => error)
+    console.log(error.name, /^NotAcquiredError: /.test(error.stack))
+    console.log(String((await import('node:util')).inspect(guard)).split(' ')[0])\n`,
+  )
+  const options: BuildOptions = { ...COMMON, outdir, loader: { '.node': 'copy' }, outExtension: { '.js': '.mjs' } }
+  const entryPoints = [join(project, 'names.mjs')]
+  await build({ ...options, format: 'esm', minify: true, banner: { js: BANNER }, entryPoints })
+  const { stdout } = await execute(process.execPath, ['names.mjs'], { cwd: outdir })
+  expect(stdout).toBe('NotAcquiredError true\nGuard\n')
+})
+
 test('esbuild, with the native module left outside', async () => {
   const outdir = join(work, 'esbuild-outside')
   const entryPoints = [join(project, 'app.mjs')]

@@ -139,8 +139,8 @@ describe('an empty directory', () => {
     const code = `import { Client, type Guard, LostError, type LostReason } from 'leasehold'
       import { loseLock } from 'leasehold/testing'
       async function main(): Promise<void> {
-        await using client = new Client('${endpoint}', { ttl: 5_000 })
-        const value: number = await client.withLock('/install/ts', { wait: 1_000 }, async (guard: Guard) => {
+        await using client = new Client('${endpoint}', { ttl: 60_000 })
+        const value: number = await client.withLock('/install/ts', { wait: 60_000 }, async (guard: Guard) => {
           guard.on('lost', (reason: LostReason) => console.log(reason))
           const token: bigint = guard.token
           await loseLock(client, guard)
@@ -227,8 +227,11 @@ describe('an empty directory', () => {
     const lonely = join(work, 'lonely')
     const [main = ''] = tarballs.filter((path) => !path.includes('linux'))
     await install(lonely, [main], '--omit=optional')
-    const load = (env: NodeJS.ProcessEnv = {}) =>
-      execute(process.execPath, ['-e', "require('leasehold')"], { cwd: lonely, env: { ...process.env, ...env } }).then(
+    const load = (env: NodeJS.ProcessEnv = {}, cwd = lonely, ...flags: string[]) =>
+      execute(process.execPath, [...flags, '-e', "require('leasehold')"], {
+        cwd,
+        env: { ...process.env, ...env },
+      }).then(
         () => '',
         (error) => error.stderr as string,
       )
@@ -236,6 +239,9 @@ describe('an empty directory', () => {
       /found no native module for linux on [\s\S]*@leasehold\/linux[\s\S]*-musl[\s\S]*none is installed[\s\S]*--include=optional/,
     )
     expect(await load({ LEASEHOLD_NATIVE: '/nowhere.node' })).toContain('/nowhere.node: ')
+    // It is there, and the process may not load it.
+    expect(await load({}, empty)).toBe('')
+    expect(await load({}, empty, '--no-addons')).toMatch(/may load no native modules[\s\S]*--allow-addons/)
 
     // As an image has it that copies node_modules from a stage of another kind.
     const other = platform === 'linux-arm64-musl' ? 'linux-x64-gnu' : 'linux-arm64-musl'

@@ -2,8 +2,9 @@
 
 import { AsyncLocalStorage } from 'node:async_hooks'
 import { once } from 'node:events'
+import { mock } from 'node:test'
 import { expect, test, vi } from 'vitest'
-import { type Client, type Guard, LostError } from '../dist/index.mjs'
+import { type Client, type Guard, LostError, locks } from '../dist/index.mjs'
 import { failure, name, open, until } from './support'
 
 test('a loss is an event, a signal and an error, each once', async () => {
@@ -131,6 +132,19 @@ test('it is told under fake timers', async () => {
     await held.release()
   } finally {
     vi.useRealTimers()
+  }
+})
+
+test('timers of node:test that stand still stop nothing', async () => {
+  const [client, lock] = [open(), name()]
+  const guard = await client.acquire(lock)
+  mock.timers.enable({ apis: ['setTimeout', 'setInterval', 'setImmediate', 'Date'] })
+  try {
+    const lost = new Promise((resolve) => guard.on('lost', resolve))
+    expect(await locks(client).request(lock, { steal: true }, () => 'stolen')).toBe('stolen')
+    expect(await lost).toBe('KEY_DELETED')
+  } finally {
+    mock.timers.reset()
   }
 })
 

@@ -3,6 +3,7 @@
 import 'reflect-metadata'
 import { type INestApplicationContext, Injectable, Module, SetMetadata } from '@nestjs/common'
 import { NestFactory } from '@nestjs/core'
+import { from, lastValueFrom } from 'rxjs'
 import { describe, expect, test } from 'vitest'
 import { Client, currentGuard, type Guard } from '../dist/index.mjs'
 import {
@@ -110,6 +111,14 @@ describe('@Locked', () => {
     fail() {
       throw new Error('mine')
     }
+
+    later(): unknown {
+      return from(['without the lock'])
+    }
+
+    async within() {
+      return await lastValueFrom(from([currentGuard()?.name]))
+    }
   }
   const decorate = (name: keyof Orders, ...decorators: MethodDecorator[]) => {
     const descriptor = Object.getOwnPropertyDescriptor(Orders.prototype, name) as PropertyDescriptor
@@ -117,13 +126,15 @@ describe('@Locked', () => {
     Object.defineProperty(Orders.prototype, name, descriptor)
   }
   LockGuard()(Orders.prototype, 'charge', 1)
-  decorate('charge', marked('above', 'a'), Locked('order:{id}', { wait: 50 }), marked('below', 'b'))
+  decorate('charge', marked('above', 'a'), Locked('order:{id}', { wait: 2_000 }), marked('below', 'b'))
   decorate('ship', Locked('order:{order.id}', { client: 'other' }))
   decorate(
     'bill',
     Locked((_first: string, second: string) => `bill:${second}`),
   )
   decorate('fail', Locked('fail'))
+  decorate('later', Locked('later'))
+  decorate('within', Locked('within'))
   Injectable()(Orders)
 
   async function orders() {
@@ -148,6 +159,9 @@ describe('@Locked', () => {
     expect(await service.ship({ id: 9 })).toBe('order:9')
     expect(await service.bill('1', '2')).toBe('bill:2')
     expect(String(await failure(service.fail() as never))).toContain('mine')
+    // It would be subscribed, and do its work, when the lock is released.
+    expect(await code(service.later() as never)).toBe('INVALID_ARGUMENT')
+    expect(await service.within()).toBe('within')
     const guard = await client.acquire('order:7')
     expect(await code(service.charge('7'))).toBe('NOT_ACQUIRED')
     await guard.release()

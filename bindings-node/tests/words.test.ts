@@ -8,11 +8,13 @@ import { code, failure, keys, name, open, run, until } from './support'
 describe('a lock as an object', () => {
   test('has its options, and takes others', async () => {
     const client = open()
-    const lock = client.lock(name(), { wait: 200, ttl: 3_000 })
+    const lock = client.lock(name(), { ttl: 30_000 })
     expect(await lock.run((guard) => [guard.name, guard.held])).toEqual([lock.names, true])
     const guard = await lock.acquire()
-    expect(guard.remaining).toBeLessThanOrEqual(3_000)
-    expect(await code(lock.acquire())).toBe('NOT_ACQUIRED')
+    expect(guard.remaining).toBeLessThanOrEqual(30_000)
+    const impatient = client.lock(lock.names, { wait: 200 })
+    expect(await code(impatient.acquire())).toBe('NOT_ACQUIRED')
+    expect(await code(impatient.run(() => {}))).toBe('NOT_ACQUIRED')
     expect(await code(lock.run({ wait: 1 }, () => {}))).toBe('NOT_ACQUIRED')
     expect(await lock.tryAcquire()).toBeNull()
     await guard.release()
@@ -79,9 +81,27 @@ describe('Web Locks', () => {
     expect(await failure(aborted)).toMatchObject({ name: 'TimeoutError' })
     expect(await locks(other).request(lock, { steal: true }, () => 'stolen')).toBe('stolen')
     expect(await robbed).toBe('LOST')
-    for (const options of [{ steal: true, ifAvailable: true }, { steal: true, mode: 'shared' }, { mode: 'x' }]) {
+    for (const options of [
+      { steal: true, ifAvailable: true },
+      { steal: true, mode: 'shared' },
+      { mode: 'x' },
+      // Left aside, it would wait for ever.
+      { ifAvailible: true },
+      { wait: 5 },
+      { signal: 5 },
+    ]) {
       expect(await code(locks(client).request(lock, options as never, () => {}))).toBe('INVALID_ARGUMENT')
     }
+  })
+
+  test('a client has one manager, which knows its requests wherever they are made', async () => {
+    const [client, lock] = [open({ identity: 'one' }), name()]
+    expect(locks(client)).toBe(locks(client))
+    expect(locks(open())).not.toBe(locks(client))
+    const held = [{ name: lock, mode: 'exclusive', clientId: 'one' }]
+    expect(await locks(client).request(lock, () => locks(client).query())).toEqual({ held, pending: [] })
+    // One name, and not the letters of it.
+    expect(await locks(open()).request(lock, () => locks(client).query(lock))).toMatchObject({ held: [{ name: lock }] })
   })
 })
 
@@ -107,10 +127,17 @@ describe('closeOnSignal', () => {
     expect(await keys(lock)).toEqual([])
   })
 
-  test('leaves the end to others who listen', async () => {
+  test.each(['listened', 'once'])('leaves the end to others who listen: %s', async (way) => {
     const lock = name()
-    const { code, out } = await run('ends-by-signal.mjs', [lock, 'listened'])
-    expect([code, out]).toEqual([7, 'held\nCLIENT_CLOSED\n'])
+    const { code, signal, out, errors } = await run('ends-by-signal.mjs', [lock, way])
+    expect({ code, signal, out, errors }).toEqual({ code: 7, signal: null, out: 'held\nCLIENT_CLOSED\n', errors: '' })
+    expect(await keys(lock)).toEqual([])
+  })
+
+  test('two copies of the package leave the end to nobody', async () => {
+    const lock = name()
+    const { signal, errors } = await run('ends-by-signal.mjs', [lock, 'copies'])
+    expect({ signal, errors }).toEqual({ signal: 'SIGTERM', errors: '' })
     expect(await keys(lock)).toEqual([])
   })
 

@@ -1,9 +1,31 @@
-/** Holds locks by two clients and is told to end, alone or with a listener of its own. */
+/** Holds locks by two clients and is told to end: alone, with a listener of its own, or by two copies of the package. */
 
 import { once } from 'node:events'
+import { createRequire } from 'node:module'
+import { setTimeout as pause } from 'node:timers/promises'
 import { Client } from '../../dist/index.mjs'
 
 const [endpoint, lock, way] = process.argv.slice(2)
+if (way === 'once') {
+  // As servers are told to end: nobody listens any more while they serve their last requests.
+  process.once('SIGTERM', async () => {
+    const [reason] = await once(guards[1], 'lost')
+    // Whoever is to end the process by the signal has every chance to.
+    for (let turn = 0; turn < 50; turn += 1) await pause(10)
+    console.log(reason)
+    process.exitCode = 7
+    clearInterval(alive)
+  })
+}
+if (way === 'copies') {
+  const require = createRequire(import.meta.url)
+  const dist = require.resolve('../../dist/index.js').replace(/index\.js$/, '')
+  for (const path of Object.keys(require.cache)) if (path.startsWith(dist)) delete require.cache[path]
+  const copy = require('../../dist/index.js')
+  if (copy.Client === Client) throw new Error('it is the same copy')
+  const client = new copy.Client(endpoint, { ttl: 60_000, exitTimeout: 0, closeOnSignal: true })
+  await client.acquire(`${lock}/copy`)
+}
 const clients = [
   new Client(endpoint, { ttl: 60_000, exitTimeout: 0, closeOnSignal: true }),
   new Client(endpoint, { ttl: 60_000, exitTimeout: 0, closeOnSignal: ['SIGTERM'] }),
