@@ -2,6 +2,7 @@
 
 import { AsyncResource } from 'node:async_hooks'
 import type { EventEmitter } from 'node:events'
+import { type InspectOptions, inspect } from 'node:util'
 import { isKeptOut, type Names, toNames, toWanted } from './claims'
 import { Election } from './election'
 import { Emitter } from './emitter'
@@ -284,6 +285,11 @@ export class Client extends Emitter<ClientEvents> {
   /** As {@link close}. For `await using`. */
   async [Symbol.asyncDispose](): Promise<void> {
     await this.close()
+  }
+
+  /** What `console.log` shows. */
+  [inspect.custom](_depth: number, options: InspectOptions): string {
+    return `Client ${inspect({ identity: this.identity }, options)}`
   }
 
   /** The name, if there is one, that keeps out whoever asks for it inside the scopes around the code that runs now. */

@@ -32,6 +32,12 @@ export type ErrorCode = `ERR_LEASEHOLD_${Name}`
 /** The number of each error, by its name. */
 const NUMBERS = native.errorNumbers()
 
+/** What any error may be made with. Not `ErrorOptions`, which TypeScript knows from ES2022 on, and users may have less. */
+interface Because {
+  /** What it follows from. */
+  cause?: unknown
+}
+
 /**
  * An error of leasehold. Its message says what was wrong and what to do about it, and holds no secret.
  *
@@ -44,7 +50,7 @@ export class LeaseholdError extends Error {
   /** The stable number, such as 12; the same in every language. */
   readonly number: number
 
-  constructor(name: Name, message: string, options?: ErrorOptions) {
+  constructor(name: Name, message: string, options?: Because) {
     super(message, options)
     this.code = `ERR_LEASEHOLD_${name}`
     this.number = NUMBERS[name] ?? Number(NUMBERS['INTERNAL'])
@@ -56,14 +62,14 @@ function named<Its extends Name>(name: Its) {
   return class extends LeaseholdError {
     declare readonly code: `ERR_LEASEHOLD_${Its}`
 
-    constructor(message: string, options?: ErrorOptions) {
+    constructor(message: string, options?: Because) {
       super(name, message, options)
     }
   }
 }
 
 /** What a {@link LostError} may be made with. */
-interface LostOptions extends ErrorOptions {
+interface LostOptions extends Because {
   reason?: LostReason | undefined
 }
 

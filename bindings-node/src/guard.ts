@@ -173,6 +173,7 @@ export class Guard extends Emitter<GuardEvents> {
    */
   async txn(steps: readonly TxnStep[], options: CallOptions = {}): Promise<Committed> {
     const { signal } = checkCall(options)
+    if (!Array.isArray(steps)) throw invalidArgument('the steps of a transaction are a list')
     const raw = steps.map(toStep)
     return brought(await operations().run<Written>((tag) => native.guardTxn(tag, this.handle, raw), signal))
   }
@@ -229,11 +230,14 @@ function teller(loss: Loss): (reason: LostReason | undefined) => void {
   return (reason) => reason !== undefined && loss.tell(reason)
 }
 
-function toStep(step: TxnStep): Step {
+const STEPS = 'a step of a transaction is { put, value }, { delete } or { get }'
+
+function toStep(step: TxnStep | null | undefined): Step {
+  if (typeof step !== 'object' || step === null) throw invalidArgument(STEPS)
   if ('put' in step) return { kind: 'put', key: toBytes('key', step.put), value: toBytes('value', step.value) }
   if ('delete' in step) return { kind: 'delete', key: toBytes('key', step.delete) }
   if ('get' in step) return { kind: 'get', key: toBytes('key', step.get) }
-  throw invalidArgument('a step of a transaction is { put, value }, { delete } or { get }')
+  throw invalidArgument(STEPS)
 }
 
 /** Bytes, or a text as UTF-8. */

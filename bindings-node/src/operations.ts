@@ -8,6 +8,7 @@
 import { AsyncResource } from 'node:async_hooks'
 import { isMainThread } from 'node:worker_threads'
 import { onAbort, reasonOf } from './aborts'
+import { atExit } from './copies'
 import { fromThrown, toError } from './errors'
 import type { Environment, Failure } from './module'
 import { native } from './native'
@@ -55,7 +56,7 @@ class Operations {
     )
     this.release = this.environment.release
     // The environment's clients release what they hold, for as long as their `exitTimeout` allows.
-    process.once('exit', () => this.environment.exit())
+    atExit(() => this.environment.exit())
   }
 
   /**

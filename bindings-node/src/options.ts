@@ -240,10 +240,19 @@ export function notLater<T>(brought: T): T {
   )
 }
 
-function check<T extends object>(checks: Checks<T>, options: T): T {
-  if (typeof options !== 'object' || options === null) {
-    throw invalidArgument(`options must be an object, not ${show(options)}`)
+/** Options with what they inherit, as those of a class that has defaults: what follows copies only what is an object's own. */
+function own<T extends object>(checks: Checks<T>, options: T): T {
+  const prototype = Object.getPrototypeOf(options)
+  if (prototype === Object.prototype || prototype === null) return options
+  const known = Object.keys(checks).map((name) => [name, options[name as keyof T]])
+  return { ...Object.fromEntries(known.filter(([, value]) => value !== undefined)), ...options }
+}
+
+function check<T extends object>(checks: Checks<T>, given: T): T {
+  if (typeof given !== 'object' || given === null) {
+    throw invalidArgument(`options must be an object, not ${show(given)}`)
   }
+  const options = own(checks, given)
   for (const name of Object.keys(options)) {
     const value = options[name as keyof T]
     if (value === undefined) continue

@@ -1,5 +1,7 @@
 /** Clients that are closed when their process is told to end. */
 
+import { copies } from './copies'
+
 /** What can be closed. */
 interface Closable {
   close(): Promise<void>
@@ -8,20 +10,11 @@ interface Closable {
 /** Who is to be closed at each signal. */
 const waiting = new Map<NodeJS.Signals, Set<Closable>>()
 
-/** What every copy of this package that the process has knows of the others: each has clients of its own. */
-interface Shared {
-  /** Their listeners. */
-  ours: WeakSet<object>
-  /** How many of them are closing clients now. */
-  closing: number
-}
-const SHARED = Symbol.for('leasehold.closeOnSignal')
-const process_ = process as unknown as { [SHARED]?: Shared }
-process_[SHARED] ??= { ours: new WeakSet(), closing: 0 }
-const shared = process_[SHARED]
-
 /** Which signals, if nothing else is said. */
 const USUAL: readonly NodeJS.Signals[] = ['SIGINT', 'SIGTERM']
+
+/** Which of them are being closed for. */
+const ending = new Set<NodeJS.Signals>()
 
 /**
  * Closes a client at the first of these signals, after which the process ends by the signal as it would have: unless somebody
@@ -32,24 +25,50 @@ export function closeOn(client: Closable, signals: true | readonly NodeJS.Signal
   for (const signal of those) {
     const clients = waiting.get(signal) ?? new Set()
     // In front of those who are there already, so that it sees who listens before `once` has removed them.
-    if (clients.size === 0) process.prependListener(signal, end)
+    if (!process.listeners(signal).includes(end)) process.prependListener(signal, end)
     waiting.set(signal, clients.add(client))
   }
   return () => {
     for (const signal of those) {
-      const clients = waiting.get(signal)
-      if (clients?.delete(client) && clients.size === 0) process.off(signal, end)
+      waiting.get(signal)?.delete(client)
+      rest(signal)
     }
   }
 }
 
-async function end(signal: NodeJS.Signals): Promise<void> {
-  const isLeft = process.listeners(signal).some((listener) => !shared.ours.has(listener))
-  const clients = [...(waiting.get(signal) ?? [])]
-  shared.closing += 1
-  await Promise.allSettled(clients.map((client) => client.close()))
-  shared.closing -= 1
-  // A closed client has taken itself back, so that this handler is gone by now.
-  if (!isLeft && shared.closing === 0 && process.listenerCount(signal) === 0) process.kill(process.pid, signal)
+/** Listens no more where nothing is to be closed. While something is being closed others see that somebody cares. */
+function rest(signal: NodeJS.Signals): void {
+  if (!ending.has(signal) && waiting.get(signal)?.size === 0) process.off(signal, end)
 }
-shared.ours.add(end)
+
+async function end(signal: NodeJS.Signals): Promise<void> {
+  const others = process.listeners(signal).filter((listener) => !copies.listeners.has(listener))
+  const isLeft = others.length > undecided(signal)
+  if (!ending.has(signal)) {
+    ending.add(signal)
+    copies.closing += 1
+    await Promise.allSettled([...(waiting.get(signal) ?? [])].map((client) => client.close()))
+    copies.closing -= 1
+    ending.delete(signal)
+    rest(signal)
+    if (isLeft || copies.closing > 0) return
+  }
+  // The end, or the second signal, for which the end does not wait.
+  if (isLeft) return
+  process.off(signal, end)
+  if (process.listenerCount(signal) === undecided(signal)) process.kill(process.pid, signal)
+}
+copies.listeners.add(end)
+
+/**
+ * How many listeners are those of npm's signal-exit, which many packages bring along, in both its versions. They decide nothing:
+ * alone, they end the process by the signal, and beside others they leave that to them.
+ */
+function undecided(signal: NodeJS.Signals): number {
+  if (!['SIGHUP', 'SIGINT', 'SIGTERM'].includes(signal)) return 0
+  const places = [
+    (process as unknown as Record<string, unknown>)['__signal_exit_emitter__'],
+    (globalThis as Record<symbol, unknown>)[Symbol.for('signal-exit emitter')],
+  ]
+  return places.reduce<number>((sum, place) => sum + ((place as { count?: number } | undefined)?.count ?? 0), 0)
+}

@@ -62,7 +62,7 @@ function environment(): NodeJS.ProcessEnv {
 }
 
 /** Compiles a TypeScript module of a directory; its declarations are checked, too. */
-async function compile(directory: string, file: string): Promise<string> {
+async function compile(directory: string, file: string, others: object = {}): Promise<string> {
   const options = {
     target: 'es2022',
     lib: ['es2023', 'esnext.disposable'],
@@ -72,6 +72,7 @@ async function compile(directory: string, file: string): Promise<string> {
     experimentalDecorators: true,
     types: ['node'],
     typeRoots: [join(here, '../node_modules/@types')],
+    ...others,
   }
   await writeFile(join(directory, 'tsconfig.json'), JSON.stringify({ compilerOptions: options, files: [file] }))
   await execute(tsc, ['-p', directory]).catch((error) => {
@@ -155,6 +156,17 @@ describe('an empty directory', () => {
       const { stdout } = await execute(process.execPath, [compiled], { cwd: empty })
       expect(stdout).toBe('KEY_DELETED\n7\n')
     }
+  })
+
+  test('TypeScript with an older target and its library', async () => {
+    const code = `import { Client, type Guard, NotAcquiredError } from 'leasehold'
+      const client = new Client('memory://older')
+      client.withLock('/a', async (guard: Guard) => console.log(guard.held, new NotAcquiredError('x', { cause: 1 }).code))
+        .then(() => client.close())`
+    await writeFile(join(empty, 'older.ts'), code)
+    const compiled = await compile(empty, 'older.ts', { target: 'es2020', lib: ['es2020'], module: 'node16' })
+    const { stdout } = await execute(process.execPath, [compiled], { cwd: empty })
+    expect(stdout).toBe('true ERR_LEASEHOLD_NOT_ACQUIRED\n')
   })
 
   test('types and exports are as they should be', async () => {

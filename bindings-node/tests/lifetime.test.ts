@@ -17,6 +17,13 @@ describe('the end of a process', () => {
     expect(await keys(lock)).toEqual([])
   })
 
+  test('a package that was loaded many times releases what each copy holds, without a warning', async () => {
+    const lock = name()
+    const { code, out, errors } = await run('reloaded.mjs', [lock, '12'])
+    expect({ code, out, errors }).toEqual({ code: 0, out: '12\n', errors: '' })
+    expect(await keys(`${lock}/`)).toEqual([])
+  })
+
   test('the release at exit can be switched off', async () => {
     const lock = name()
     const { code, out } = await run('falls-off.mjs', [lock, '0'])

@@ -153,6 +153,9 @@ describe('guard', () => {
     expect(deleted).toBe(1)
     expect(await guard.delete(`${key}2`)).toBe(true)
     expect(await guard.delete(`${key}2`)).toBe(false)
+    for (const steps of [null, 'x', [null], ['x'], [{}]]) {
+      expect(await code(guard.txn(steps as never)), JSON.stringify(steps)).toBe('INVALID_ARGUMENT')
+    }
     await open().forceRelease(lock, guard.token)
     expect(await code(guard.put(key, 'late'))).toBe('LOST')
     expect(await keys(key)).toEqual([])
@@ -197,6 +200,24 @@ describe('withLock', () => {
       ),
     ).toBe(mine)
     expect(await keys(lock)).toEqual([])
+  })
+
+  test('takes options that are inherited, and checks them', async () => {
+    const [client, lock] = [open(), name()]
+    class Defaults {
+      get wait(): unknown {
+        return 50
+      }
+    }
+    const wrong = Object.create({ wait: '5s' })
+    const guard = await client.acquire(lock)
+    expect(await code(client.acquire(lock, new Defaults() as never))).toBe('NOT_ACQUIRED')
+    expect(await code(client.withLock(lock, new Defaults() as never, () => {}))).toBe('NOT_ACQUIRED')
+    expect(await code(client.withLock(lock, wrong, () => {}))).toBe('INVALID_ARGUMENT')
+    expect(await code(client.acquire(lock, wrong))).toBe('INVALID_ARGUMENT')
+    const inherited = Object.create({ identity: 'inherited' })
+    expect(new Client('memory://inherited', inherited).identity).toBe('inherited')
+    await guard.release()
   })
 
   test('tells of a loss, unless its callback failed', async () => {
@@ -358,7 +379,8 @@ describe('client', () => {
   })
 
   test('has a namespace', async () => {
-    const [client, lock] = [open({ namespace: '/space' }), name()]
+    const [client, lock] = [open({ namespace: '/space', identity: 'me' }), name()]
+    expect(inspect(client)).toBe("Client { identity: 'me' }")
     const guard = await client.acquire(lock)
     expect(guard.key.startsWith(`/space${lock}/`)).toBe(true)
     expect(await keys(`/space${lock}`)).toEqual([guard.key])

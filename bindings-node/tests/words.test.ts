@@ -1,8 +1,17 @@
 /** The same lock in other words: as an object, as the Web Locks API has it, and errors that users' tests make. */
 
 import { once } from 'node:events'
-import { describe, expect, test } from 'vitest'
-import { type ErrorCode, LeaseholdError, LostError, locks, NotAcquiredError, type WebLock } from '../dist/index.mjs'
+import { describe, expect, inject, test } from 'vitest'
+import {
+  Client,
+  type ErrorCode,
+  LeaseholdError,
+  LostError,
+  locks,
+  NotAcquiredError,
+  type WebLock,
+} from '../dist/index.mjs'
+import { startEtcd } from '../dist/testing.mjs'
 import { code, failure, keys, name, open, run, until } from './support'
 
 describe('a lock as an object', () => {
@@ -132,6 +141,40 @@ describe('closeOnSignal', () => {
     const { code, signal, out, errors } = await run('ends-by-signal.mjs', [lock, way])
     expect({ code, signal, out, errors }).toEqual({ code: 7, signal: null, out: 'held\nCLIENT_CLOSED\n', errors: '' })
     expect(await keys(lock)).toEqual([])
+  })
+
+  test("listeners of npm's signal-exit leave the end to it", async () => {
+    // An etcd of its own, which does not answer for a while: nobody ends the process before it has.
+    await using etcd = await startEtcd({ binary: inject('etcd'), startTimeout: 60_000 })
+    const lock = name()
+    const { signal, out, errors } = await run('ends-by-signal.mjs', [lock, 'undecided'], {
+      endpoint: etcd.endpoint,
+      heard: (text, child) => {
+        if (!text.includes('held')) return
+        process.kill(etcd.pid, 'SIGSTOP')
+        child.kill('SIGTERM')
+        setTimeout(() => process.kill(etcd.pid, 'SIGCONT'), 500)
+      },
+    })
+    expect({ signal, out, errors }).toEqual({ signal: 'SIGTERM', out: 'held\nat the end null SIGTERM\n', errors: '' })
+    const client = new Client(etcd.endpoint)
+    expect(await Promise.all([0, 1].map((index) => client.queue(`${lock}/${index}`)))).toEqual([[], []])
+    await client.close()
+  })
+
+  test('a second signal does not wait for an etcd that does not answer', async () => {
+    await using etcd = await startEtcd({ binary: inject('etcd'), startTimeout: 60_000 })
+    const { signal, lingered } = await run('ends-by-signal.mjs', [name(), 'twice'], {
+      endpoint: etcd.endpoint,
+      heard: (_, child) => {
+        process.kill(etcd.pid, 'SIGSTOP')
+        child.kill('SIGTERM')
+        setTimeout(() => child.kill('SIGTERM'), 500)
+      },
+    })
+    expect(signal).toBe('SIGTERM')
+    expect(lingered).toBeGreaterThan(400)
+    expect(lingered).toBeLessThan(60_000)
   })
 
   test('two copies of the package leave the end to nobody', async () => {
