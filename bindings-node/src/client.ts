@@ -155,7 +155,7 @@ export class Client extends Emitter<ClientEvents> {
     const guard = new Guard(brought(await this.#win(wanted, acquire)))
     let result: T
     try {
-      result = await inside({ owner: this, guard, wanted, isDetached: detached }, () => notLater(callback(guard)))
+      result = notLater(await inside({ owner: this, guard, wanted, isDetached: detached }, () => callback(guard)))
     } catch (error) {
       await guard.release().catch(() => {})
       throw error

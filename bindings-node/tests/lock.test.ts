@@ -248,6 +248,7 @@ describe('withLock', () => {
     for (const generator of generators) {
       expect(await code(client.withLock(lock, generator as never))).toBe('INVALID_ARGUMENT')
       expect(await code(client.lock(lock).run(generator as never))).toBe('INVALID_ARGUMENT')
+      expect(await code(client.withLock(lock, async () => generator()))).toBe('INVALID_ARGUMENT')
     }
     expect(await keys(lock)).toEqual([])
   })

@@ -116,6 +116,10 @@ describe('@Locked', () => {
       return from(['without the lock'])
     }
 
+    async *values() {
+      yield expect.unreachable()
+    }
+
     async within() {
       return await lastValueFrom(from([currentGuard()?.name]))
     }
@@ -135,6 +139,7 @@ describe('@Locked', () => {
   decorate('fail', Locked('fail'))
   decorate('later', Locked('later'))
   decorate('within', Locked('within'))
+  decorate('values', Locked('values'))
   Injectable()(Orders)
 
   async function orders() {
@@ -162,6 +167,7 @@ describe('@Locked', () => {
     // It would be subscribed, and do its work, when the lock is released.
     expect(await code(service.later() as never)).toBe('INVALID_ARGUMENT')
     expect(await service.within()).toBe('within')
+    expect(await code(service.values() as never)).toBe('INVALID_ARGUMENT')
     const guard = await client.acquire('order:7')
     expect(await code(service.charge('7'))).toBe('NOT_ACQUIRED')
     await guard.release()
