@@ -121,9 +121,10 @@ impl World {
         let tasks = &self.plan.clients[client].tasks;
         let acquire = &tasks[ticket.0 as usize - 1].acquire;
         let asked_at = |ticket: Ticket| self.clients[client].tasks.get(&ticket).and_then(|task| task.asked_at);
-        let is_over = |at: u64, wait: Option<std::time::Duration>| {
-            wait.is_some_and(|wait| at + u64::try_from(wait.as_nanos()).unwrap_or(u64::MAX) <= self.now)
-        };
+        // By the clock of the client, which may be fast.
+        let clock = |at| self.clients[client].local(at);
+        let is_over =
+            |at, wait: Option<std::time::Duration>| wait.is_some_and(|wait| clock(at) + wait <= clock(self.now));
         let is_overtaken = |(other, task): &(&Ticket, &Task)| {
             let their = &tasks[other.0 as usize - 1].acquire;
             let waits = their.renew && acquire.renew && (their.mode, acquire.mode) == (Mode::Wait, Mode::Wait);
