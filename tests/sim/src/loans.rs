@@ -144,7 +144,10 @@ impl Loans {
             }
             Action::Released(ticket, result) => {
                 let caller = whom(&self.holders, ticket);
-                self.holders.remove(&ticket);
+                // Who releases what is void is told why it was lost after that.
+                if result.is_ok() {
+                    self.holders.remove(&ticket);
+                }
                 caller.map(|caller| Action::Released(caller, result))
             }
             Action::Extended(ticket, result) => {

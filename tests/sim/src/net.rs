@@ -171,12 +171,12 @@ impl World {
                 return;
             }
             Some(until) if until > now => {
-                // Those of one stream keep their order, because those of equal time do.
-                let jitter = if request.body.is_call() { self.rng.u64(0..=5 * MS) } else { 0 };
-                if request.body.is_call() {
-                    self.last_late = self.last_late.max(until + jitter);
+                if !request.body.is_call() {
+                    return self.hold_up(until, Event::Arrive(Box::new(request)));
                 }
-                return self.at(until + jitter, Event::Arrive(Box::new(request)));
+                let at = until + self.rng.u64(0..=5 * MS);
+                self.last_late = self.last_late.max(at);
+                return self.at(at, Event::Arrive(Box::new(request)));
             }
             Some(_) => {}
         }
@@ -226,7 +226,7 @@ impl World {
     pub(crate) fn apply(&mut self, member: usize, upto: usize) {
         let stopped = self.cluster.members[member].stopped_until();
         if stopped > self.now {
-            return self.at(stopped, Event::Apply { member, upto });
+            return self.hold_up(stopped, Event::Apply { member, upto });
         }
         for (watch, mut events) in self.cluster.apply(member, upto) {
             if self.strikes(self.net.deaf) {
@@ -249,7 +249,7 @@ impl World {
                 if is_call && self.rng.bool() {
                     return;
                 }
-                return self.at(cut, Event::Deliver(Box::new(parcel)));
+                return self.hold_up(cut, Event::Deliver(Box::new(parcel)));
             }
         }
         match parcel.body {

@@ -102,6 +102,8 @@ pub struct World {
     pub(crate) now: u64,
     queue: BinaryHeap<Reverse<Entry>>,
     numbers: u64,
+    /// The number of what happens now.
+    number: u64,
     pub(crate) cluster: Cluster,
     pub(crate) clients: Vec<Client>,
     foreign: Vec<Foreign>,
@@ -134,6 +136,7 @@ impl World {
             now: 0,
             queue: BinaryHeap::new(),
             numbers: 0,
+            number: 0,
             cluster: Cluster::new(plan.members),
             cuts: vec![vec![0; plan.members]; clients.len()],
             clients,
@@ -179,14 +182,14 @@ impl World {
         self.at(0, Event::Scan);
         self.at(self.plan.heal_at, Event::Part);
         while self.violation.is_none() && self.part != Part::Over {
-            let Some(Reverse(Entry(at, _, event))) = self.queue.pop() else {
+            let Some(Reverse(Entry(at, number, event))) = self.queue.pop() else {
                 self.break_rule(Err(Rule::Stuck.broken("nothing happens any more")));
                 break;
             };
             if at > self.now {
                 self.spins = 0;
             }
-            self.now = at;
+            (self.now, self.number) = (at, number);
             self.happen(event);
         }
         self.counts.virtual_time = self.now;
@@ -205,6 +208,12 @@ impl World {
     pub(crate) fn at(&mut self, at: u64, event: Event) {
         self.numbers += 1;
         self.queue.push(Reverse(Entry(at.max(self.now), self.numbers, event)));
+    }
+
+    /// What happens now is held up until then. However often that is so, of what is held up until the same moment the first comes first:
+    /// a stream keeps its order.
+    pub(crate) fn hold_up(&mut self, until: u64, event: Event) {
+        self.queue.push(Reverse(Entry(until, self.number, event)));
     }
 
     pub(crate) fn log(&mut self, line: impl FnOnce(&Self) -> String) {
