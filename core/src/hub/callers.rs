@@ -108,8 +108,8 @@ pub(super) struct Caller {
     unsent: Option<RpcId>,
     /// The how-manieth it is of all that came.
     arrival: u64,
-    /// Where it stands among those that wait for the place of another caller.
-    heir: Option<u64>,
+    /// Whether it waits for the place of another caller.
+    is_heir: bool,
     /// Whether a guarded write of its hold may still take effect.
     is_unsettled: bool,
     /// Whether it once stood in its queues.
@@ -184,6 +184,11 @@ impl Caller {
         self.session
     }
 
+    /// The how-manieth it is of all that came.
+    pub(super) fn arrival(&self) -> u64 {
+        self.arrival
+    }
+
     pub(super) fn seat_wanted(&self) -> (Duration, bool) {
         (self.ttl, self.renew)
     }
@@ -237,7 +242,7 @@ impl Hub {
             session: SessionId(0),
             places: Vec::new(),
             unsent: None,
-            heir: None,
+            is_heir: false,
             is_unsettled: false,
             has_queued: false,
             failures: 0,

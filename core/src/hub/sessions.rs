@@ -279,7 +279,10 @@ impl Hub {
         if !tenancy.is_private {
             self.cleaner.watch_over(now, id, lease, tenancy.ttl);
         }
-        for ticket in std::mem::take(&mut tenancy.seating) {
+        let mut seating: Vec<_> = std::mem::take(&mut tenancy.seating).into_iter().collect();
+        // Those that share a place have it in the order in which they enter.
+        seating.sort_by_key(|ticket| self.callers.get(ticket).map(|caller| caller.arrival()));
+        for ticket in seating {
             self.enter(now, ticket, lease, out);
         }
     }

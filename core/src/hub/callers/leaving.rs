@@ -215,7 +215,7 @@ impl Hub {
         let missing = caller.places.iter().find(|needed| needed.admitted.is_none());
         let name = text::quoted(missing.map_or(caller.name(), |needed| caller.name_of(needed.place)));
         let message = match &caller.last_error {
-            _ if caller.heir.is_some() && caller.has_queued => {
+            _ if caller.is_heir && caller.has_queued => {
                 format!(
                     "the lock {name} was not free within the wait limit: others of this client are ahead; wait longer, or see queue()"
                 )

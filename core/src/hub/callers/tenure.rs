@@ -39,7 +39,7 @@ type Name = (Arc<str>, SessionId);
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 struct Tenure {
     keeper: Ticket,
-    /// Those that wait for the keeper, the first one first.
+    /// Those that wait for the keeper, by their arrival: the first one first.
     heirs: BTreeMap<u64, Ticket>,
     /// Those that came while the place was lent, and are let in when it is recalled.
     visitors: Vec<Ticket>,
@@ -76,17 +76,15 @@ impl Tenure {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub(in crate::hub) struct Tenures {
     all: BTreeMap<Name, Tenure>,
-    /// How many heirs there were.
-    arrivals: u64,
 }
 
 impl Tenures {
     /// A caller is forgotten that may be an heir.
     pub(super) fn strike_out(&mut self, caller: &Caller) {
-        if let Some(arrival) = caller.heir
+        if caller.is_heir
             && let Some(tenure) = self.all.get_mut(&caller.tenure())
         {
-            tenure.heirs.remove(&arrival);
+            tenure.heirs.remove(&caller.arrival);
         }
     }
 
@@ -189,16 +187,14 @@ impl Hub {
     }
 
     fn wait_for_keeper(&mut self, now: Moment, name: &Name, ticket: Ticket, out: &mut Vec<Action>) {
-        self.tenures.arrivals += 1;
-        let arrival = self.tenures.arrivals;
         let Some(tenure) = self.tenures.all.get_mut(name) else { return };
-        tenure.heirs.insert(arrival, ticket);
-        let (keeper, has_stood) = (tenure.keeper, tenure.has_stood);
         if let Some(caller) = self.callers.get_mut(&ticket) {
+            tenure.heirs.insert(caller.arrival, ticket);
             caller.stage = Stage::Queueing;
-            caller.heir = Some(arrival);
-            caller.has_queued |= has_stood;
+            caller.is_heir = true;
+            caller.has_queued |= tenure.has_stood;
         }
+        let keeper = tenure.keeper;
         self.set_alarm(ticket);
         self.follow_company(now, keeper, out);
     }
@@ -232,7 +228,7 @@ impl Hub {
 
     /// Whose place an heir waits for.
     fn keeper_of(&self, heir: Ticket) -> Option<&Caller> {
-        let heir = self.callers.get(&heir).filter(|caller| caller.heir.is_some())?;
+        let heir = self.callers.get(&heir).filter(|caller| caller.is_heir)?;
         self.callers.get(&self.tenures.all.get(&heir.tenure())?.keeper).map(Box::as_ref)
     }
 
@@ -322,8 +318,10 @@ impl Hub {
         let Some(tenure) = self.tenures.all.get_mut(name) else { return };
         let before = mem::replace(&mut tenure.keeper, next);
         tenure.sequence += 1;
-        if let Some(arrival) = self.callers.get_mut(&next).and_then(|caller| caller.heir.take()) {
-            tenure.heirs.remove(&arrival);
+        if let Some(caller) = self.callers.get_mut(&next)
+            && mem::take(&mut caller.is_heir)
+        {
+            tenure.heirs.remove(&caller.arrival);
         }
         let Some(caller) = self.callers.get_mut(&before) else { return };
         let places = mem::take(&mut caller.places);
@@ -438,7 +436,7 @@ impl Hub {
         };
         tenure.renew(next);
         if let Some(caller) = self.callers.get_mut(&next) {
-            caller.heir = None;
+            caller.is_heir = false;
             caller.stage = Stage::Seating;
         }
         self.let_in(now, vec![next], out);
@@ -460,7 +458,7 @@ impl Hub {
         let (stage, failures) = (caller.stage.clone(), caller.failures);
         self.owners.extend(places.iter().map(|needed| (needed.place, next)));
         if let Some(caller) = self.callers.get_mut(&next) {
-            caller.heir = None;
+            caller.is_heir = false;
             caller.places = places;
             caller.unsent = unsent;
             caller.stage = stage;
@@ -478,7 +476,7 @@ impl Hub {
         let heirs: Vec<Ticket> = tenure.heirs.into_values().collect();
         for heir in &heirs {
             if let Some(caller) = self.callers.get_mut(heir) {
-                caller.heir = None;
+                caller.is_heir = false;
             }
         }
         Shared { heirs, visitors: tenure.visitors }
