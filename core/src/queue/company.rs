@@ -21,12 +21,16 @@ impl Queue {
     /// What company this place has, as far as is known.
     pub fn company(&self, id: PlaceId) -> Company {
         let Some((key, revision)) = self.standing_key(id) else { return Company::Unknown };
-        if !self.view.is_complete() || !self.view.watches_all(&self.prefix) {
+        if !self.view.is_complete() {
             Company::Unknown
-        } else if self.view.line().has_others(&(revision, key.clone())) {
+        } else if self.view.watches_all(&self.prefix) {
+            let has_others = self.view.line().has_others(&(revision, key.clone()));
+            if has_others { Company::Others } else { Company::Nobody }
+        } else if self.watching.is_crowd() {
+            // Of those behind nobody is watched: there were many at the last look, and most of them are still there.
             Company::Others
         } else {
-            Company::Nobody
+            Company::Unknown
         }
     }
 

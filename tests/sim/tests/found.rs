@@ -5,11 +5,11 @@ mod stage;
 use std::time::Duration;
 
 use leasehold::{
-    Code, LostReason,
-    hub::{Action, Input},
+    Claim, Code, LostReason,
+    hub::{Acquire, Action, Input, Want},
     queue::wire,
     store::{Key, Request, WatchReply},
-    terms::{Mode, Ticket},
+    terms::{Mode, Sharing, Ticket},
 };
 
 use self::stage::Stage;
@@ -175,4 +175,46 @@ fn a_hold_without_a_key_is_lost_even_if_its_watch_is_silent() {
             stage.pass_on();
         }
     }
+}
+
+/// Of a crowd a client watches only the contender ahead of it, so nobody told it who stands behind. A place that lingers was kept up to
+/// its bound in time while dozens waited.
+/// Rule: in a crowd, there are others.
+#[test]
+fn a_place_does_not_linger_in_a_crowd() {
+    let mut stage = Stage::new();
+    stage.put("/a/first");
+    let sharing = Sharing { local_first: None, linger: Duration::from_secs(600) };
+    let acquire = Acquire {
+        wants: vec![Want { name: "/a".into(), claim: Claim::Exclusive }],
+        mode: Mode::Wait,
+        ttl: Duration::from_secs(15),
+        renew: true,
+        requeue: true,
+        wait: None,
+        sharing,
+        value: (*b"").into(),
+        is_candidate: false,
+    };
+    stage.feed(Input::Acquire(Ticket(1), acquire));
+    stage.settle();
+    let all = stage.see_created().expect("it watches the queue");
+    stage.settle();
+    stage.kv.take_changes();
+    (0..30).for_each(|number| stage.put(&format!("/a/stranger{number}")));
+    let events = stage.kv.take_changes();
+    stage.told.clear();
+    stage.feed(Input::Watch(WatchReply::Events { id: all, events }));
+    let ahead = stage.see_created().expect("it watches the one ahead");
+    assert!(stage.told.contains(&Action::Unwatch(all)), "and nobody else");
+    stage.settle();
+    stage.apply(&wire::delete_unseen(&Key::from("/a/first"))).expect("it leaves");
+    let events = stage.kv.take_changes();
+    stage.feed(Input::Watch(WatchReply::Events { id: ahead, events }));
+    stage.settle();
+    assert!(stage.token(1).is_some(), "it has its turn: {:?}", stage.told);
+    stage.feed(Input::Release(Ticket(1)));
+    stage.settle();
+    assert!(!stage.told.iter().any(|action| matches!(action, Action::Lend(..))), "nothing is lent");
+    assert_eq!(stage.keys().len(), 30, "its place is given up");
 }
