@@ -1,6 +1,6 @@
 //! What a seed stands for: clients and what they do, the shape of the cluster, and what goes wrong when.
 
-use std::{sync::Arc, time::Duration};
+use std::{collections::BTreeSet, sync::Arc, time::Duration};
 
 use fastrand::Rng;
 use leasehold::{
@@ -232,6 +232,20 @@ impl Plan {
         share(&mut Rng::with_seed(seed ^ 0x5a2e_0000_5eed), &mut clients);
         let heal_at = length + 20 * SEC;
         Self { rng, members, clients, foreign, faults, net, heal_at, names }
+    }
+
+    /// Whether some who want this name can find that what they claim of it cannot be compared.
+    pub fn has_mismatches(&self, name: &str) -> bool {
+        let wants = self.clients.iter().flat_map(|client| &client.tasks).flat_map(|task| &task.acquire.wants);
+        let kinds: BTreeSet<Option<u32>> = wants
+            .filter(|want| &*want.name == name)
+            .filter_map(|want| match want.claim {
+                Claim::Exclusive => None,
+                Claim::Shared => Some(None),
+                Claim::Permits { limit, .. } => Some(Some(limit)),
+            })
+            .collect();
+        kinds.len() > 1
     }
 
     /// Whether nothing goes wrong in it at all.

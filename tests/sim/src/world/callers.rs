@@ -120,6 +120,8 @@ impl World {
     fn judge_order(&self, client: usize, ticket: Ticket, hold: &Hold) -> Verdict {
         let tasks = &self.plan.clients[client].tasks;
         let acquire = &tasks[ticket.0 as usize - 1].acquire;
+        // Who is refused for that leaves the line before it is told.
+        let may_be_refused = acquire.wants.iter().any(|want| self.plan.has_mismatches(&want.name));
         let asked_at = |ticket: Ticket| self.clients[client].tasks.get(&ticket).and_then(|task| task.asked_at);
         // By the clock of the client, which may be fast.
         let clock = |at| self.clients[client].local(at);
@@ -129,7 +131,8 @@ impl World {
             let their = &tasks[other.0 as usize - 1].acquire;
             let waits = their.renew && acquire.renew && (their.mode, acquire.mode) == (Mode::Wait, Mode::Wait);
             let takes_turns = their.sharing.local_first.is_some() && hold.sequence > 0;
-            let stands_in_line = !their.sharing.is_some()
+            let stands_in_line = !may_be_refused
+                && !their.sharing.is_some()
                 && !acquire.sharing.is_some()
                 && (acquire.wants.len(), acquire.is_candidate, their.is_candidate) == (1, false, false)
                 && task.cancelled_at.is_none()
