@@ -109,6 +109,12 @@ impl Calls {
         self.unsent.remove(&rpc).is_some()
     }
 
+    /// What queues asked to read and what was not sent yet is not sent any more: their views start anew. Sent now, it would pass for the
+    /// answer that they await then, although it shows less than that, or is asked before their watches stand.
+    pub(super) fn withdraw_reads(&mut self) {
+        self.unsent.retain(|_, (asked, _)| !matches!(asked, Asked::Read(_)));
+    }
+
     /// The client closes: what was not sent is not sent any more, and nobody waits for the rest but chores.
     pub(super) fn close(&mut self) {
         self.unsent.clear();

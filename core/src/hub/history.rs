@@ -142,6 +142,7 @@ impl Hub {
             "etcd went back in time: it was restored from a backup or lost its data; every lock of this client is lost, and fencing \
              tokens may repeat"
         );
+        self.calls.withdraw_reads();
         for queue in self.queues.ids() {
             self.with_queue(now, queue, Input::Restart, out);
         }

@@ -8,7 +8,7 @@ use leasehold::{
     Claim, Code, LostReason,
     hub::{Acquire, Action, Input, Want},
     queue::wire,
-    store::{Key, Request, WatchReply},
+    store::{ErrorKind, Key, Request, StoreError, WatchReply},
     terms::{Mode, Sharing, Ticket},
 };
 
@@ -217,4 +217,51 @@ fn a_place_does_not_linger_in_a_crowd() {
     stage.settle();
     assert!(!stage.told.iter().any(|action| matches!(action, Action::Lend(..))), "nothing is lent");
     assert_eq!(stage.keys().len(), 30, "its place is given up");
+}
+
+/// A read was asked for and waited its turn when etcd turned out to be restored. It went out afterwards, as a question of the new
+/// history, before the new watch stood. Its answer came after that: it passed for the answer to the read that closes the gap, and
+/// knew nothing of who had joined in between. Rule: what was asked for a view that starts anew is not asked any more.
+#[test]
+fn a_read_of_before_a_restore_does_not_close_a_gap_after_it() {
+    let mut stage = Stage::with_window(1);
+    let backup = stage.kv.clone();
+    stage.put("/a/x");
+    stage.acquire(1, Mode::Wait, 15, true);
+    stage.settle();
+    let watch = stage.see_created().expect("a watch");
+    stage.settle();
+    let error = StoreError::refused(ErrorKind::Unavailable, "the watch stream ended");
+    stage.feed(Input::Watch(WatchReply::Cancelled { id: watch, error }));
+    while stage.calls.is_empty() || stage.last_watch() == Some(watch) {
+        stage.wake();
+    }
+    let again = stage.last_watch().expect("another watch");
+    stage.feed(Input::Watch(WatchReply::Created { id: again, revision: stage.kv.revision() }));
+    assert_eq!(stage.calls.len(), 1, "the doubt is asked, and the read waits: {:?}", stage.calls);
+    stage.kv = backup;
+    let mut rival = None;
+    // The new lease is granted before the old one is revoked: until then, the enqueue waits its turn behind the read.
+    while let Some((rpc, request)) = stage.calls.pop_back() {
+        let reply = stage.apply(&request);
+        let is_of_keys = stage.last_watch() != Some(again) && matches!(request, Request::Range(_) | Request::Txn(_));
+        if is_of_keys && rival.is_none() {
+            stage.put("/a/y");
+            rival = Some(stage.kv.revision());
+            stage.kv.take_changes();
+            let id = stage.last_watch().expect("a watch of the new history");
+            stage.feed(Input::Watch(WatchReply::Created { id, revision: stage.kv.revision() }));
+        } else if rival.is_some() {
+            let (id, events) = (stage.last_watch().expect("that watch"), stage.kv.take_changes());
+            stage.feed(Input::Watch(WatchReply::Events { id, events }));
+        }
+        stage.feed(Input::Reply(rpc, reply));
+    }
+    let rival = rival.expect("somebody else joined");
+    assert!(stage.told.iter().any(|action| matches!(action, Action::SessionOver(_))), "etcd went back in time");
+    assert!(
+        stage.token(1).is_none_or(|token| token < rival),
+        "a contender stands ahead since {rival}: {:?}",
+        stage.told
+    );
 }

@@ -26,12 +26,17 @@ pub struct Stage {
 
 impl Stage {
     pub fn new() -> Self {
+        Self::with_window(WINDOW)
+    }
+
+    /// A client that has so many requests on their way at a time.
+    pub fn with_window(window: usize) -> Self {
         let config = Config {
             namespace: String::new(),
             ttl: Duration::from_secs(15),
             call_timeout: Duration::from_secs(2),
             request_timeout: Duration::from_secs(10),
-            window: WINDOW,
+            window,
             batching: Batching::USUAL,
             seed: 1,
             lease_ids: LeaseIds::Seeded,
@@ -71,6 +76,14 @@ impl Stage {
     pub fn put(&mut self, key: &str) {
         let put = Op::Put { key: Key::from(key), value: Arc::default(), lease: None };
         self.apply(&Request::Txn(Txn { then: vec![put], ..Txn::default() })).expect("a foreign contender");
+    }
+
+    /// The watch that was asked for last.
+    pub fn last_watch(&self) -> Option<WatchId> {
+        self.told.iter().rev().find_map(|action| match action {
+            Action::Watch(id, _) => Some(*id),
+            _ => None,
+        })
     }
 
     /// The first watch stands, if there is one.
