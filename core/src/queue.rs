@@ -132,6 +132,8 @@ pub struct Blocker {
 pub trait Host {
     /// Keys of this lease that must not be chosen.
     fn taints(&self, lease: LeaseId) -> &Taints;
+    /// The highest revision that etcd told of so far: what is written from now on has a higher one.
+    fn seen(&self) -> i64;
     /// Whether one more key may be watched only to learn that it vanished.
     fn may_watch_hold(&self) -> bool;
     /// A fresh id for a watch.

@@ -77,6 +77,11 @@ impl History {
         stamp.number == self.number
     }
 
+    /// The highest revision seen in it.
+    pub(super) fn highest(&self) -> i64 {
+        self.highest
+    }
+
     /// Somebody asks for this lock.
     pub(super) fn remember(&mut self, name: &Arc<str>) {
         self.name = Some(name.clone());

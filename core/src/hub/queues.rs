@@ -69,6 +69,8 @@ impl Queues {
 /// What a queue may ask while it works.
 struct Desk<'a> {
     sessions: &'a Sessions,
+    /// The highest revision seen.
+    seen: i64,
     /// How many watches there are.
     watches: usize,
     next_id: &'a mut u64,
@@ -78,6 +80,10 @@ struct Desk<'a> {
 impl Host for Desk<'_> {
     fn taints(&self, lease: LeaseId) -> &Taints {
         self.sessions.taints(lease)
+    }
+
+    fn seen(&self) -> i64 {
+        self.seen
     }
 
     fn may_watch_hold(&self) -> bool {
@@ -111,7 +117,8 @@ impl Hub {
         let Some(kept) = self.queues.all.get_mut(&id) else { return };
         let mut effects = Vec::new();
         let watches = self.queues.watches.len();
-        let mut desk = Desk { sessions: &self.sessions, watches, next_id: &mut self.next_id, opened: Vec::new() };
+        let seen = self.history.highest();
+        let mut desk = Desk { sessions: &self.sessions, seen, watches, next_id: &mut self.next_id, opened: Vec::new() };
         kept.queue.handle(now, input, &mut desk, &mut effects);
         let opened = desk.opened;
         self.queues.watches.extend(opened.into_iter().map(|watch| (watch, id)));

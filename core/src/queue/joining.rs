@@ -27,7 +27,7 @@ impl Queue {
         let (number, key) = self.numbers.get_or_default(lease).take(host.taints(lease), key_of);
         let is_try = entrant.mode == Mode::Try;
         self.keys.insert(key.clone(), id);
-        self.places.insert(id, Place::new(key, number, entrant));
+        self.places.insert(id, Place::new(key, number, entrant, host.seen()));
         match self.leaving.last_key_value() {
             Some((last, _)) if is_try => self.set_life(id, Life::Blocked(*last)),
             _ => self.send(id, out),
@@ -97,8 +97,7 @@ impl Queue {
             })
         });
         match joined {
-            // Nobody but an earlier attempt of this place may have written its key, and there was none.
-            Ok(joined) if joined.revision.is_some() && !joined.is_new && !place.is_ambiguous => {
+            Ok(Joined { revision: Some(revision), is_new: false, .. }) if !place.may_have_written(revision) => {
                 self.on_ghost_found(id, is_withdrawn, out);
             }
             Ok(Joined { revision: Some(revision), glance, is_whole, count, .. }) => {
@@ -132,8 +131,8 @@ impl Queue {
         }
     }
 
-    /// The key that a place was given stands already: the ghost of one that had it before, by a request that took effect
-    /// twice. It is deleted, never chosen again, and whoever wanted the place needs another one.
+    /// The key that a place was given stands already: the ghost of one that had it before, by a request that took effect twice or by
+    /// a backup that etcd was restored from. It is deleted, never chosen again, and whoever wanted the place needs another one.
     fn on_ghost_found(&mut self, id: PlaceId, is_withdrawn: bool, out: &mut Vec<Effect>) {
         let Some(place) = self.places.get_mut(&id) else { return };
         place.is_ambiguous = true;

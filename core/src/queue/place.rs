@@ -87,6 +87,8 @@ pub struct Place {
     pub life: Life,
     /// Counts the transactions sent.
     pub attempts: u32,
+    /// The highest revision that was seen before the first of them.
+    pub seen: i64,
     /// Whether the fate of one of those transactions is unknown.
     pub is_ambiguous: bool,
     /// A try among others that it can be held beside, or among too many nested names to step around: it queues, and is refused
@@ -97,8 +99,8 @@ pub struct Place {
 }
 
 impl Place {
-    /// A place that has done nothing yet.
-    pub fn new(key: Key, number: u64, entrant: Entrant) -> Self {
+    /// A place that has done nothing yet, where etcd told of `seen` so far.
+    pub fn new(key: Key, number: u64, entrant: Entrant, seen: i64) -> Self {
         Self {
             key,
             number,
@@ -106,6 +108,7 @@ impl Place {
             entrant,
             life: Life::Unsent,
             attempts: 0,
+            seen,
             is_ambiguous: false,
             is_impatient: false,
             nested: Vec::new(),
@@ -115,6 +118,11 @@ impl Place {
     /// Whether its key counts as gone although it may still stand.
     pub fn has_left(&self) -> bool {
         matches!(self.life, Life::Leaving(_) | Life::Gone(_))
+    }
+
+    /// Whether an attempt whose fate is unknown may be what created its key at `revision`. Nobody else may have.
+    pub fn may_have_written(&self, revision: i64) -> bool {
+        self.is_ambiguous && revision > self.seen
     }
 
     /// Where it stands, once it does.

@@ -265,3 +265,28 @@ fn a_read_of_before_a_restore_does_not_close_a_gap_after_it() {
         stage.told
     );
 }
+
+/// Etcd is restored, and others write so much that no revision is lower than before. The backup brings back K, which was released, and
+/// the number of K is free again: the next acquire is given K. Its first attempt is lost, the second finds K standing and took it for
+/// the first one's work, with a token that was used before. Rule: what stood before one asked is not one's own.
+#[test]
+fn a_key_that_a_backup_brings_back_is_not_taken_for_ones_own() {
+    let mut stage = Stage::new();
+    stage.acquire(1, Mode::Wait, 15, true);
+    stage.settle();
+    let first = stage.token(1).expect("nobody else is there");
+    let backup = stage.kv.clone();
+    stage.feed(Input::Release(Ticket(1)));
+    stage.settle();
+    stage.kv = backup;
+    for n in 0..5 {
+        stage.put(&format!("/z/{n}"));
+    }
+    stage.acquire(2, Mode::Wait, 15, true);
+    let (rpc, _) = stage.only_call();
+    stage.time_out(rpc);
+    stage.wake();
+    stage.settle();
+    assert!(stage.token(2).is_none_or(|token| token > first), "the token {first} comes again: {:?}", stage.told);
+    assert!(stage.keys().len() <= 1, "what the backup brought back is gone: {:?}", stage.keys());
+}
