@@ -71,6 +71,8 @@ pub struct Judge {
     /// The highest token of an owner with each claim of each name, and the sequence of that owner.
     tokens: BTreeMap<Arc<str>, BTreeMap<Claim, (i64, u64)>>,
     given_away: BTreeSet<(Key, i64)>,
+    /// Keys that were let in before the store went back in time, and that it still has.
+    let_in: BTreeSet<(Key, i64)>,
 }
 
 impl Judge {
@@ -118,7 +120,8 @@ impl Judge {
                 return Err(Rule::KeyGone.broken(format!("{who} holds with a key that does not stand: {key:?}")));
             }
             let ahead: Vec<_> = queue.iter().filter(|kv| kv.create_revision < hold.token && !is_own(&kv.key)).collect();
-            if !goes_beside(*claim, ahead.iter().map(|kv| claim_of(&kv.key))) {
+            let was_let_in = self.let_in.contains(&(key.clone(), hold.token));
+            if !was_let_in && !goes_beside(*claim, ahead.iter().map(|kv| claim_of(&kv.key))) {
                 return Err(Rule::Overtaken.broken(format!("{who} overtook one of {ahead:?}")));
             }
             self.grow(want, (hold.token, hold.sequence), &who)?;
@@ -180,7 +183,11 @@ impl Judge {
     }
 
     /// The store went back in time, and `stands` tells which keys it still has. Tokens start from what stands.
-    pub fn on_restored(&mut self, stands: impl Fn(&Key, i64) -> bool) {
+    ///
+    /// It had nobody in the way of those `let_in`. What a backup brings back ahead of such a key was let go of by its owner: whoever
+    /// wants several names, and was let in to the first of them, does not lose that place to a key by which nobody holds or waits.
+    pub fn on_restored(&mut self, let_in: Vec<(Key, i64)>, stands: impl Fn(&Key, i64) -> bool) {
+        self.let_in.extend(let_in.into_iter().filter(|(key, token)| stands(key, *token)));
         self.tokens.clear();
         for held in &self.holds {
             if stands(&held.key, held.token) {

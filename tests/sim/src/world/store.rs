@@ -1,9 +1,19 @@
 //! The store of the world: leases run out, members hear of writes, and others than our clients write, too.
 
-use leasehold::clock::Moment;
+use leasehold::{
+    clock::Moment,
+    queue::wire::{claim_of, is_chosen_by},
+    store::{Key, KeyValue},
+};
 
 use super::{Event, World};
-use crate::{MS, SEC, check::Owner, foreign::Stage, plan::Fault};
+use crate::{
+    MS, SEC,
+    check::{Owner, goes_beside},
+    client::Client,
+    foreign::Stage,
+    plan::Fault,
+};
 
 impl World {
     pub(super) fn scan(&mut self) {
@@ -82,6 +92,7 @@ impl World {
     /// must be told. So must whoever it brings back and who does not believe in it any more.
     pub(crate) fn restore(&mut self, long: u64) {
         let back = self.now + long;
+        let let_in = self.let_in();
         self.cluster.go_back(Moment::from_nanos(back));
         self.cluster.stalled_until = self.cluster.stalled_until.max(back);
         for member in &mut self.cluster.members {
@@ -95,12 +106,31 @@ impl World {
         }
         let stands = self.cluster.everything();
         self.elections.restore(self.cluster.kv.revision(), &stands);
-        self.judge.on_restored(|key, token| stands.iter().any(|kv| kv.key == *key && kv.create_revision == token));
+        let is_there = |key: &Key, token| stands.iter().any(|kv| kv.key == *key && kv.create_revision == token);
+        self.judge.on_restored(let_in, is_there);
         self.after_write();
         self.tell_foreign_holders();
         for client in 0..self.clients.len() {
             self.break_streams(client, None);
         }
+    }
+
+    /// The keys of our clients in whose way nobody else stands: each may have been let in.
+    fn let_in(&self) -> Vec<(Key, i64)> {
+        let mut found = Vec::new();
+        for name in &self.plan.names {
+            let queue = self.cluster.contenders(name);
+            for Client { leases, .. } in &self.clients {
+                let is_own = |key: &Key| leases.iter().any(|lease| is_chosen_by(key, *lease));
+                let own = queue.iter().enumerate().filter(|(_, kv)| is_own(&kv.key));
+                let is_free = |(place, kv): &(usize, &KeyValue)| {
+                    let others = queue[..*place].iter().filter(|other| !is_own(&other.key));
+                    goes_beside(claim_of(&kv.key), others.map(|other| claim_of(&other.key)))
+                };
+                found.extend(own.filter(is_free).map(|(_, kv)| (kv.key.clone(), kv.create_revision)));
+            }
+        }
+        found
     }
 
     pub(super) fn foreign_step(&mut self, n: usize) {
