@@ -43,11 +43,6 @@ impl<K, V> Few<K, V> {
     pub fn keys(&self) -> impl Iterator<Item = &K> {
         self.iter().map(|(key, _)| key)
     }
-
-    /// The values in the order of their keys.
-    pub fn values(&self) -> impl Iterator<Item = &V> {
-        self.iter().map(|(_, value)| value)
-    }
 }
 
 impl<K, V> Default for Few<K, V> {
@@ -200,6 +195,6 @@ mod tests {
         for key in 0..9 {
             map.get_or_default(key % 3 + key / 5).push(key);
         }
-        assert_eq!(map.values().map(Vec::len).sum::<usize>(), 9);
+        assert_eq!(map.iter().map(|(_, value)| value.len()).sum::<usize>(), 9);
     }
 }

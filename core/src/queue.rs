@@ -148,10 +148,11 @@ pub struct Queue {
     places: Few<PlaceId, Place>,
     /// The place of each key.
     keys: Few<Key, PlaceId>,
-    /// Places whose key stands and is wanted, by its create revision.
-    standing: Few<i64, PlaceId>,
+    /// Places whose key stands and is wanted, by its create revision. Of two with the same one, the key of one is from before a
+    /// restore that nobody has noticed.
+    standing: Few<(i64, PlaceId), ()>,
     /// Those of them that wait.
-    waiting: Few<i64, PlaceId>,
+    waiting: Few<(i64, PlaceId), ()>,
     /// The others, whose turn it is, and since when.
     admitted: Few<(Moment, PlaceId), ()>,
     /// Those that wait and leave by what the order will say of them: tries that queued among others, and claims that may not go with
@@ -296,9 +297,9 @@ impl Queue {
         let before = std::mem::replace(&mut place.life, life);
         let (has_left, stands, revision) = (place.has_left(), place.stands(), place.revision);
         if stands && !stood {
-            self.standing.insert(revision, id);
+            self.standing.insert((revision, id), ());
         } else if stood && !stands {
-            self.standing.remove(&revision);
+            self.standing.remove(&(revision, id));
             self.followed.take_if(|(followed, _)| *followed == id);
         }
         if has_left && !had_left {
@@ -306,7 +307,7 @@ impl Queue {
         }
         match before {
             Life::Waiting => {
-                self.waiting.remove(&revision);
+                self.waiting.remove(&(revision, id));
                 self.unjudged.remove(&id);
             }
             Life::Admitted(since) => drop(self.admitted.remove(&(since, id))),
@@ -316,7 +317,7 @@ impl Queue {
             Life::Sending { .. } | Life::Unsent => {}
         }
         match life {
-            Life::Waiting => self.waiting.insert(revision, id),
+            Life::Waiting => self.waiting.insert((revision, id), ()),
             Life::Admitted(since) => self.admitted.insert((since, id), ()),
             Life::Blocked(behind) => self.blocked.insert((behind, id), ()),
             Life::Leaving(number) => self.leaving.insert(number, id),

@@ -65,8 +65,8 @@ impl Queue {
         self.take_in(news, out);
         // A view that is off knows no key, which says nothing about ours.
         let Some(shown) = shown else { return };
-        let is_shown = |(at, id): &(&i64, &PlaceId)| self.view.place_of(&self.places[*id].key) == Some(**at);
-        let read = self.standing.iter().take_while(|(at, _)| **at <= shown);
+        let is_shown = |(at, id): &&(i64, PlaceId)| self.view.place_of(&self.places[id].key) == Some(*at);
+        let read = self.standing.keys().take_while(|(at, _)| *at <= shown);
         let dead: Vec<PlaceId> = read.filter(|it| !is_shown(it)).map(|(_, id)| *id).collect();
         for id in dead {
             self.on_vanished(id, out);
@@ -120,7 +120,7 @@ impl Queue {
         let processes = if processes > CROWD_UNTIL && self.crowd_keys().is_none() { 0 } else { processes };
         let admitted = self.admitted.keys().map(|(since, _)| *since);
         let is_open = self.watching.update(now, admitted, self.watchers(), processes);
-        let last = self.standing.last_key_value().map_or(0, |(revision, _)| *revision);
+        let last = self.standing.last_key_value().map_or(0, |((revision, _), ())| *revision);
         self.view.read_until(self.watching.is_crowd().then_some(last));
         if !is_open {
             return;
@@ -193,7 +193,7 @@ impl Queue {
 
     /// Our first waiter, its key, and the keys because of which it waits, if the order knows.
     fn first_waiter(&self) -> Option<(PlaceId, Stood, Vec<Stood>)> {
-        let id = *self.waiting.first_key_value()?.1;
+        let (_, id) = *self.waiting.first_key_value()?.0;
         let place = self.places.get(&id)?;
         let position = place.position();
         let ahead = match self.shown(id) {
@@ -206,7 +206,7 @@ impl Queue {
 
     /// How many stand ahead of our first waiter, as far as anybody cares. There can have become fewer.
     fn ahead(&self) -> usize {
-        let first = self.waiting.first_key_value().and_then(|(_, id)| self.shown(*id));
+        let first = self.waiting.first_key_value().and_then(|((_, id), ())| self.shown(*id));
         first.map_or(0, |place| self.view.ahead_of(&place.position(), MOST_AHEAD))
     }
 

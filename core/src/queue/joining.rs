@@ -214,9 +214,9 @@ impl Queue {
     fn miss_others(&mut self, id: PlaceId, all: &[KeyValue], out: &mut Vec<Effect>) {
         let Some(Place { revision, .. }) = self.places.get(&id) else { return };
         let is_there = |at: i64, key: &Key| all.iter().any(|kv| kv.create_revision == at && kv.key == *key);
-        let vanished: Vec<_> = (self.standing.iter())
-            .take_while(|(at, _)| *at < revision)
-            .filter(|(at, id)| !is_there(**at, &self.places[id].key))
+        let vanished: Vec<_> = (self.standing.keys())
+            .take_while(|(at, _)| at < revision)
+            .filter(|(at, id)| !is_there(*at, &self.places[id].key))
             .map(|(_, id)| *id)
             .collect();
         for id in vanished {

@@ -16,7 +16,7 @@ impl Queue {
             return;
         }
         let mut turns = Vec::new();
-        for id in self.waiting.values() {
+        for (_, id) in self.waiting.keys() {
             // Those that the order does not show yet are not judged by it.
             let Some(place) = self.shown(*id) else { continue };
             if !self.view.line().admits(&place.position(), place.entrant.claim) {

@@ -8,7 +8,7 @@ use leasehold::{
     Claim, Code, LostReason,
     hub::{Acquire, Action, Input, Want},
     queue::wire,
-    store::{ErrorKind, Key, Request, StoreError, WatchReply},
+    store::{ErrorKind, Key, Reply, Request, StoreError, WatchReply},
     terms::{Mode, Sharing, Ticket},
 };
 
@@ -289,4 +289,52 @@ fn a_key_that_a_backup_brings_back_is_not_taken_for_ones_own() {
     stage.settle();
     assert!(stage.token(2).is_none_or(|token| token > first), "the token {first} comes again: {:?}", stage.told);
     assert!(stage.keys().len() <= 1, "what the backup brought back is gone: {:?}", stage.keys());
+}
+
+/// Two callers wait, and their requests are on their way together. Etcd writes the first one's key and is put back to a backup from
+/// before; then it writes the second one's key, with the same create revision. Nothing tells of the restore: both answers are no older
+/// than what was known when their requests were sent. The index of those who wait had one entry for both: the first one lost
+/// it to the second, whose entry went when the first one's was taken away, and neither had its turn ever. Rule: a create revision does not tell places apart; the
+/// next read shows which of the two keys stands.
+#[test]
+fn two_keys_of_one_revision_are_both_waited_with() {
+    for is_first_answered_first in [true, false] {
+        let mut stage = Stage::new();
+        stage.put("/a/x");
+        stage.acquire(1, Mode::Wait, 15, true);
+        stage.settle();
+        let backup = stage.kv.clone();
+        stage.acquire(2, Mode::Wait, 15, true);
+        let (first_rpc, first) = stage.only_call();
+        stage.acquire(3, Mode::Wait, 15, true);
+        let (second_rpc, second) = stage.only_call();
+        let first = stage.apply(&first);
+        stage.kv = backup;
+        let second = stage.apply(&second);
+        let revision = |reply: &Result<Reply, StoreError>| reply.as_ref().expect("an enqueue").revision;
+        assert_eq!(revision(&first), revision(&second));
+        let mut answers = [(first_rpc, first), (second_rpc, second)];
+        if !is_first_answered_first {
+            answers.reverse();
+        }
+        for (rpc, answer) in answers {
+            stage.feed(Input::Reply(rpc, answer));
+        }
+        stage.apply(&wire::delete_unseen(&Key::from("/a/x"))).expect("the foreign contender leaves");
+        let limit = stage.now + Duration::from_secs(300);
+        let mut waiting = vec![1, 2, 3];
+        while !waiting.is_empty() {
+            assert!(stage.now < limit, "wait for ever: {waiting:?}, {:?}", stage.keys());
+            stage.pass_on();
+            // Every watch stands, and is silent.
+            for action in stage.told.extract_if(.., |action| matches!(action, Action::Watch(..))).collect::<Vec<_>>() {
+                let Action::Watch(id, _) = action else { continue };
+                let revision = stage.kv.revision();
+                stage.feed(Input::Watch(WatchReply::Created { id, revision }));
+            }
+            for ticket in waiting.extract_if(.., |ticket| stage.token(*ticket).is_some()).collect::<Vec<_>>() {
+                stage.feed(Input::Release(Ticket(ticket)));
+            }
+        }
+    }
 }
