@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use leasehold::{Claim, Client, Code, Guard, Lock, Result};
-use leasehold_etcd::{Cluster, eventually};
+use leasehold_etcd::{Cluster, eventually, undisturbed};
 use tokio::task::JoinHandle;
 
 use crate::support::{client, etcd, soon};
@@ -70,18 +70,23 @@ async fn a_hundred_readers_need_a_request_each() {
         client.lock("/warm").acquire().await.unwrap().release().await.unwrap();
     }
     let requests = |clients: &[Client]| -> u64 { clients.iter().map(transactions).sum() };
-    let (before, revision) = (requests(&clients), cluster.revision().await.unwrap());
-    let readers = (0..100).map(|n| tokio::spawn(clients[n % 20].lock("/lock/a").shared().acquire()));
-    let readers: Vec<_> = readers.collect();
-    let mut guards = Vec::new();
-    for reader in readers {
-        guards.push(won(reader).await);
-    }
-    assert_eq!(requests(&clients) - before, 100, "one transaction each, and no read");
-    assert_eq!(cluster.revision().await.unwrap() - revision, 100);
-    for guard in guards {
-        guard.release().await.unwrap();
-    }
+    let (cluster, clients) = (&cluster, &clients);
+    undisturbed(|round| async move {
+        let (name, before, revision) = (format!("/lock/{round}"), requests(clients), cluster.revision().await.unwrap());
+        let readers = (0..100).map(|n| tokio::spawn(clients[n % 20].lock(&name).shared().acquire()));
+        let readers: Vec<_> = readers.collect();
+        let mut guards = Vec::new();
+        for reader in readers {
+            guards.push(won(reader).await);
+        }
+        let asked = requests(clients) - before;
+        assert_eq!(cluster.revision().await.unwrap() - revision, 100);
+        for guard in guards {
+            guard.release().await.unwrap();
+        }
+        if asked == 100 { Ok(()) } else { Err(format!("{asked} requests for 100 readers")) }
+    })
+    .await;
 }
 
 /// Transactions and reads that a client has sent.

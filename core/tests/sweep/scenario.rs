@@ -45,7 +45,7 @@ pub async fn play(ground: &Ground, name: &str, planted: Option<Planted>) -> Seen
     // Taken, with somebody behind: a try, a wait limit and a dropped acquire that come to nothing.
     let first = referee.enter(acquire(one.lock.clone()).await);
     let waiting = tokio::spawn(only_acquire(two.lock.clone()));
-    until(SWEEP, "the second client has queued", || async { two.tally.answered(Kind::Enqueue) > 0 }).await;
+    until(ANSWER, "the second client has queued", || async { two.tally.answered(Kind::Enqueue) > 0 }).await;
     visit(&referee, documented(answered("a try", one.lock.try_acquire()).await).flatten()).await;
     visit(&referee, documented(answered("a limited acquire", one.lock.acquire_within(SHORT)).await)).await;
     visit(&referee, timeout(SHORT, one.lock.acquire()).await.ok().and_then(documented)).await;
@@ -57,7 +57,7 @@ pub async fn play(ground: &Ground, name: &str, planted: Option<Planted>) -> Seen
     loop {
         let sent = one.tally.answered(Kind::Enqueue);
         let waiting = tokio::spawn(acquire(one.lock.clone()));
-        until(SWEEP, "the first client has queued again", || async {
+        until(ANSWER, "the first client has queued again", || async {
             one.tally.answered(Kind::Enqueue) > sent || waiting.is_finished()
         })
         .await;
@@ -71,7 +71,7 @@ pub async fn play(ground: &Ground, name: &str, planted: Option<Planted>) -> Seen
         theirs = referee.enter(only_acquire(two.lock.clone()).await);
     }
     let renewed = one.tally.answered(Kind::RenewalReply);
-    until(SWEEP, "a renewal is acknowledged", || async {
+    until(ANSWER, "a renewal is acknowledged", || async {
         one.tally.answered(Kind::RenewalReply) > renewed || !referee.is_held(ours)
     })
     .await;

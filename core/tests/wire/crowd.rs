@@ -6,10 +6,10 @@ use leasehold::store::{
     Key, LeaseId, Op, Request, Store, Txn,
     etcd::{EtcdConfig, EtcdStore},
 };
-use leasehold_etcd::{Cluster, eventually, on_every_version};
+use leasehold_etcd::{Cluster, eventually, on_every_version, undisturbed};
 use tokio::sync::mpsc;
 
-use crate::{PATIENCE, etcd, patient, relay::Relay, undisturbed};
+use crate::{PATIENCE, etcd, patient, relay::Relay};
 
 /// Seen to fail with crowds switched off: nobody gives up its watch on the whole queue, and all are told of each release.
 #[tokio::test]

@@ -3,10 +3,10 @@
 use std::time::Instant;
 
 use leasehold::Client;
-use leasehold_etcd::{Cluster, Direction, eventually, on_every_version};
+use leasehold_etcd::{Cluster, Direction, eventually, on_every_version, undisturbed};
 use tokio::task::JoinSet;
 
-use crate::{etcd, rechecks, relay::Relay, undisturbed, warm_client};
+use crate::{etcd, rechecks, relay::Relay, warm_client};
 
 /// Queues one waiter after the other behind the owner, each of which releases at once when it owns the lock; `clients` take turns.
 async fn queue_up(cluster: &Cluster, name: &str, clients: &[Client], count: usize) -> JoinSet<i64> {

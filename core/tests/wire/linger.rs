@@ -4,9 +4,9 @@
 use std::time::{Duration, Instant};
 
 use leasehold::LocalFirst;
-use leasehold_etcd::on_every_version;
+use leasehold_etcd::{on_every_version, undisturbed};
 
-use crate::{PATIENCE, etcd, relay::Relay, undisturbed, warm_client};
+use crate::{PATIENCE, etcd, relay::Relay, warm_client};
 
 /// Longer than this test takes.
 const LONG: Duration = Duration::from_secs(600);

@@ -23,25 +23,6 @@ async fn etcd(version: Version) -> Cluster {
 
 /// Longer than a busy machine keeps anybody waiting.
 const PATIENCE: Duration = Duration::from_secs(60);
-/// Of so many rounds one at least is not disturbed.
-const ROUNDS: usize = 20;
-
-/// Plays a round until one costs what it costs where nothing comes late: an event, an answer, a renewal, for each of which a client
-/// asks once more. Of what it asks for always, no round is free.
-///
-/// # Panics
-/// When none was, with what the last one cost.
-async fn undisturbed<F: Future<Output = Result<(), String>>>(mut round: impl FnMut(usize) -> F) {
-    let mut costs = Vec::new();
-    while costs.len() < ROUNDS {
-        match round(costs.len()).await {
-            Ok(()) => return,
-            Err(cost) => costs.push(cost),
-        }
-    }
-    panic!("in none of {ROUNDS} rounds, in the last one {}", costs[ROUNDS - 1]);
-}
-
 /// A client that waits for answers longer than a machine can be busy.
 fn patient(url: String) -> Client {
     ClientOptions::new(url).request_timeout(PATIENCE).build().expect("good options")

@@ -2,12 +2,12 @@
 
 use std::collections::BTreeMap;
 
-use leasehold_etcd::on_every_version;
+use leasehold_etcd::{on_every_version, undisturbed};
 
 use crate::{
     etcd,
     relay::{Record, Relay},
-    undisturbed, warm_client,
+    warm_client,
 };
 
 /// That exactly these requests were sent, no more and no fewer.

@@ -55,4 +55,4 @@ pub use relay::{Fate, Gate, Passing, Relay};
 pub use source::{Server, ensure, find, outlook, servers};
 pub use tls::{Certificates, Tls};
 pub use version::{Release, Version};
-pub use wait::eventually;
+pub use wait::{eventually, undisturbed};

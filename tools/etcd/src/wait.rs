@@ -19,3 +19,22 @@ pub async fn eventually<F: Future<Output = bool>>(what: &str, mut condition: imp
         sleep(POLL).await;
     }
 }
+
+/// Of so many rounds one at least is not disturbed.
+const ROUNDS: usize = 20;
+
+/// Plays a round until one costs what it costs where nothing comes late: an event, an answer, a renewal, for each of which a client
+/// asks once more. Of what it asks for always, no round is free.
+///
+/// # Panics
+/// When none of 20 was, with what the last one cost.
+pub async fn undisturbed<F: Future<Output = Result<(), String>>>(mut round: impl FnMut(usize) -> F) {
+    let mut cost = String::new();
+    for number in 0..ROUNDS {
+        match round(number).await {
+            Ok(()) => return,
+            Err(this) => cost = this,
+        }
+    }
+    panic!("in none of {ROUNDS} rounds, in the last one {cost}");
+}
