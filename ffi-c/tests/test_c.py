@@ -187,8 +187,8 @@ class Sanitized(unittest.TestCase):
     """AddressSanitizer with its leak check, and UndefinedBehaviorSanitizer, on the programs and the library's memory.
 
     Not the forks: the allocator of AddressSanitizer can itself hang in the child of a program with threads (seen with gcc 12
-    in 1 of 1,000 forks: malloc waits for a lock of the parent's). Not test-process: what a thread's destructors of POSIX use of
-    its variables is destroyed by nobody, glibc's note of them included.
+    in 1 of 1,000 forks: malloc waits for a lock of the parent's). Not test-process: where a destructor of pthread_key_create
+    uses the library, glibc keeps a note of each variable of the thread that it never frees.
     """
 
     def test_misuse(self) -> None:

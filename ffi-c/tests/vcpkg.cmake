@@ -1,5 +1,5 @@
 # What vcpkg gives a port, as far as ours uses it, and the port: cmake -D PLACE=… -D LINKAGE=static|dynamic -D ARCHIVE=… -P vcpkg.cmake
-# leaves the package in PLACE/package. vcpkg itself, which comes from its repository only, checks more of a package than this.
+# leaves the package in PLACE/package. vcpkg itself, which no registry of packages has, checks more of a package than this.
 set(CURRENT_PORT_DIR "${CMAKE_CURRENT_LIST_DIR}/../install/vcpkg")
 set(CURRENT_BUILDTREES_DIR "${PLACE}/buildtrees")
 set(CURRENT_PACKAGES_DIR "${PLACE}/package")

@@ -35,6 +35,7 @@ file(WRITE "${CURRENT_PACKAGES_DIR}/share/leasehold/leaseholdConfig.cmake"
   "include(\"\${CMAKE_CURRENT_LIST_DIR}/../../lib/cmake/leasehold/leaseholdConfig.cmake\")\n")
 file(COPY "${CURRENT_PACKAGES_DIR}/lib/cmake/leasehold/leaseholdConfigVersion.cmake" DESTINATION "${CURRENT_PACKAGES_DIR}/share/leasehold")
 set(VCPKG_POLICY_SKIP_LIB_CMAKE_MERGE_CHECK enabled)
+set(VCPKG_POLICY_SKIP_MISPLACED_CMAKE_FILES_CHECK enabled)
 # One build, for debuggers and for users.
 set(VCPKG_POLICY_MISMATCHED_NUMBER_OF_BINARIES enabled)
 vcpkg_install_copyright(FILE_LIST "${CHECKOUT}/LICENSE" "${CHECKOUT}/THIRD-PARTY-NOTICES.txt")
