@@ -248,7 +248,12 @@ static void on_leader(void *user_data, const lh_result *result) {
     json_object_set_new(event, "event", json_string("leader"));
     json_object_set_new(event, "watch", json_string(call->watch));
     json_object_set_new(event, "mono_ns", json_integer(when));
-    say(event);
+    pthread_mutex_lock(&lock);
+    if (json_object_get(watches, call->watch)) /* what was on its way when it was taken back is not told */
+        print(event);
+    else
+        json_decref(event);
+    pthread_mutex_unlock(&lock);
 }
 
 /* --- the two forms of every operation -------------------------------------------------------------------------------- */
@@ -502,6 +507,9 @@ static void handle(json_t *id, json_t *request, struct call **pending) {
         if (!watch.id)
             refuse(BAD_REQUEST, "nothing is observed by that name");
         lh_op_cancel(watch);
+        pthread_mutex_lock(&lock);
+        json_object_del(watches, text(request, "watch"));
+        pthread_mutex_unlock(&lock);
         fields = json_object();
     } else if (IS("version")) {
         fields = json_pack("{ssss}", "language", "c", "version", lh_version());
