@@ -2,7 +2,7 @@
 
 import { describe, expect, inject, test } from 'vitest'
 import { startEtcd } from '../dist/testing.mjs'
-import { keys, name, open, run, until } from './support'
+import { freeze, keys, name, open, run, until } from './support'
 
 /** In full by option: LEASEHOLD_FULL=1. */
 const isFull = process.env['LEASEHOLD_FULL'] === '1'
@@ -36,8 +36,8 @@ describe('the end of a process', () => {
     await using etcd = await startEtcd({ binary: inject('etcd'), startTimeout: 60_000 })
     const frozen = await run('falls-off.mjs', [name(), '500', 'waits'], {
       endpoint: etcd.endpoint,
-      heard: (_, child) => {
-        process.kill(etcd.pid, 'SIGSTOP')
+      heard: async (_, child) => {
+        await freeze(etcd.pid)
         child.stdin.end()
       },
     })

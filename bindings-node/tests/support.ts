@@ -1,6 +1,7 @@
 /** What tests share: clients that are closed, names of their own, keys as etcd has them, and programs that are run. */
 
 import { type ChildProcessWithoutNullStreams, execFile, spawn } from 'node:child_process'
+import { readdirSync, readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { setTimeout as pause } from 'node:timers/promises'
 import { promisify } from 'node:util'
@@ -47,6 +48,14 @@ export async function until(isSo: () => boolean | Promise<boolean>, what: string
   }
 }
 
+/** Stops a process, and waits until each of its threads stands still: until then an etcd still answers. */
+export async function freeze(pid: number): Promise<void> {
+  process.kill(pid, 'SIGSTOP')
+  const threads = `/proc/${pid}/task`
+  const stands = (thread: string) => /\) T [^)]*$/.test(readFileSync(`${threads}/${thread}/stat`, 'utf8'))
+  await until(() => readdirSync(threads).every(stands), 'it stands still')
+}
+
 /** What a program did. */
 export interface Ran {
   code: number | null
@@ -61,7 +70,7 @@ export interface Ran {
 export function run(
   program: string,
   args: string[] = [],
-  options: { endpoint?: string; heard?: (text: string, child: ChildProcessWithoutNullStreams) => void } = {},
+  options: { endpoint?: string; heard?: (text: string, child: ChildProcessWithoutNullStreams) => unknown } = {},
 ): Promise<Ran> {
   const words = ['--expose-gc', join(programs, program), options.endpoint ?? endpoint, ...args]
   const child = spawn(process.execPath, words, { timeout: 600_000 })
