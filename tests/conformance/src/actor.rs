@@ -23,6 +23,7 @@ use tokio::{
     process::{Child, ChildStdin, Command},
     sync::{mpsc, watch},
     task::JoinHandle,
+    time::timeout,
 };
 
 use crate::{
@@ -30,6 +31,7 @@ use crate::{
     cast::BLOCKING,
     check,
     history::{Fault, History, What},
+    machine::Patience,
 };
 
 /// How much of what a driver says on stderr is kept.
@@ -290,7 +292,7 @@ impl Actor {
     /// Waits until the actor has ended by itself.
     pub async fn ended(&self, limit: Duration) -> Result<()> {
         let mut inbox = self.inbox.subscribe();
-        let ended = tokio::time::timeout(limit, inbox.wait_for(|inbox| inbox.ended)).await;
+        let ended = timeout(limit, inbox.wait_for(|inbox| inbox.ended)).await;
         match ended {
             Ok(_) => Ok(()),
             Err(_) => bail!("{} ({}) still runs after {} ms", self.name, self.language, limit.as_millis()),
@@ -299,11 +301,13 @@ impl Actor {
 
     async fn wait<T>(&self, limit: Duration, find: impl Fn(&Inbox) -> Option<T>) -> Result<T> {
         let mut inbox = self.inbox.subscribe();
-        let arrived = tokio::time::timeout(limit, inbox.wait_for(|inbox| inbox.ended || find(inbox).is_some())).await;
-        match arrived {
-            Err(_) => bail!("nothing within {} ms", limit.as_millis()),
-            Ok(Err(_)) => bail!("it has ended"),
-            Ok(Ok(inbox)) => find(&inbox).context("it has ended"),
+        let (patience, mut left) = (Patience::new(limit), limit);
+        loop {
+            if let Ok(inbox) = timeout(left, inbox.wait_for(|inbox| inbox.ended || find(inbox).is_some())).await {
+                return inbox.ok().and_then(|inbox| find(&inbox)).context("it has ended");
+            }
+            left = patience.left().await;
+            ensure!(!left.is_zero(), "nothing within {} ms", limit.as_millis());
         }
     }
 

@@ -6,8 +6,8 @@
 //! * [`stage`] is the etcd cluster under a scenario, with its faults, [`etcd`] the runner's own access to it;
 //! * [`play`] plays the steps, [`steps`] says what each of them does and [`requests`] what is asked of a driver, [`finish`] ends
 //!   a play and checks what is left;
-//! * [`history`] records everything, [`check`] and [`protocol`] judge it afterwards, [`cast`] chooses the languages,
-//!   [`report`] prints.
+//! * [`history`] records everything, [`check`] and [`protocol`] judge it afterwards, [`machine`] says when nobody could be in time,
+//!   [`cast`] chooses the languages, [`report`] prints.
 
 pub mod actor;
 pub mod cast;
@@ -17,6 +17,7 @@ pub mod expect;
 pub mod finish;
 pub mod foreign;
 pub mod history;
+pub mod machine;
 pub mod play;
 pub mod protocol;
 pub mod report;

@@ -8,7 +8,7 @@ use std::{collections::BTreeMap, time::Duration};
 use anyhow::{Context as _, Result, anyhow, bail, ensure};
 use serde::{Deserialize, de::DeserializeOwned};
 use serde_json::{Value, json};
-use tokio::time::{Instant, sleep};
+use tokio::time::sleep;
 
 use crate::{
     Message,
@@ -16,6 +16,7 @@ use crate::{
     check,
     expect::{difference, substitute},
     history::{Fault, What},
+    machine::{PULSE, Patience},
     message, mono_ns,
     play::Play,
     requests::REQUESTS,
@@ -196,7 +197,9 @@ impl Play {
             return Ok(());
         }
         let found = self.act(&step.op, args, &expected).await?;
-        expected.check(&found)?;
+        if let Err(differs) = expected.check(&found) {
+            expected.check(&PULSE.without_stand_still(found.clone()).await).map_err(|_| differs)?;
+        }
         for (variable, field) in &step.save {
             let path = format!("/{}", field.replace('.', "/"));
             let value = Value::Object(found.clone()).pointer(&path).cloned();
@@ -281,15 +284,14 @@ impl Play {
                     actor.no_event(&wanted, millis(&args, "for_ms")?.unwrap_or(QUIET)).await?;
                     return Ok(done(json!({})));
                 }
-                let until = Instant::now() + limit;
+                let patience = Patience::new(limit);
                 let mut event = actor.event(&wanted, limit).await?;
                 event.insert("ok".to_owned(), true.into());
                 // Where several changes may be told as one, only what comes in the end is sure.
                 while args.get("skip") == Some(&Value::Bool(true))
                     && let Err(differs) = expected.check(&event)
                 {
-                    event =
-                        actor.event(&wanted, until.saturating_duration_since(Instant::now())).await.context(differs)?;
+                    event = actor.event(&wanted, patience.left().await).await.context(differs)?;
                     event.insert("ok".to_owned(), true.into());
                 }
                 if op == "lost" {
@@ -325,12 +327,12 @@ impl Play {
 
     /// Reads etcd until it is as expected.
     async fn settled(&self, op: &str, args: &Value, expected: &Expected) -> Result<Message> {
-        let until = Instant::now() + expected.within.unwrap_or(SETTLE);
+        let patience = Patience::new(expected.within.unwrap_or(SETTLE));
         loop {
             let found = self.look(op, args).await?;
             match expected.check(&found) {
                 Ok(()) => return Ok(found),
-                Err(error) if Instant::now() >= until => return Err(error),
+                Err(error) if patience.left().await.is_zero() => return Err(error),
                 Err(_) => sleep(POLL).await,
             }
         }
