@@ -275,6 +275,8 @@ pub struct Hub {
     /// Deletes that are put together, while this lasts.
     together: Option<Vec<Deletes>>,
     history: History,
+    /// Whether it was told that a lock class which queues by itself stands in a queue.
+    has_met_copies: bool,
     next_id: u64,
 }
 
@@ -298,6 +300,7 @@ impl Hub {
             calls: Calls::new(config.window),
             together: None,
             history: History::default(),
+            has_met_copies: false,
             next_id: 0,
             config,
         }

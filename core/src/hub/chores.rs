@@ -48,6 +48,12 @@ impl Hub {
         {
             tracing::warn!(%key, "deleting a key that was written after its enqueue was given up");
             self.clean(key, lease, None, chores);
+        } else if !wire::is_of_lease(&key) && !std::mem::replace(&mut self.has_met_copies, true) {
+            tracing::warn!(
+                %key,
+                "a queue holds a key that is not named by a lease: a lock class that queues by itself enters beside the holder when \
+                 whoever waits ahead of it gives up; stop all of those before you start clients of leasehold"
+            );
         }
     }
 

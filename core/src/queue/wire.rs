@@ -91,6 +91,14 @@ pub fn choice(key: &Key) -> Option<Choice> {
     is_ours.then_some(Choice { lease: id, number: exactly(number)?, claim })
 }
 
+/// Whether `key` is named after a lease: as ours are, and those of etcd's Lock service and of Go's sessions. A lock class that
+/// queues by itself chooses something of its own.
+pub fn is_of_lease(key: &Key) -> bool {
+    let last = key.as_bytes().rsplit(|byte| *byte == b'/').next().unwrap_or_default();
+    let lease = std::str::from_utf8(last).ok().and_then(|last| i64::from_str_radix(last, 16).ok());
+    choice(key).is_some() || lease.is_some_and(|lease| LeaseId(lease).to_string().as_bytes() == last)
+}
+
 /// A number, only as we write it.
 fn exactly<T: std::str::FromStr>(text: &str) -> Option<T> {
     text.parse().ok().filter(|_| is_as_written(text, |byte| byte.is_ascii_digit()))
@@ -475,6 +483,24 @@ mod tests {
         for foreign in ends.map(|end| format!("/a/beef-1{end}")).chain(["/a/beefr".into(), "/a/beef-r".into()]) {
             let key = Key::from(foreign);
             assert_eq!((choice(&key), claim_of(&key)), (None, Claim::Exclusive), "{key}");
+        }
+    }
+
+    #[test]
+    fn who_queues_by_itself_names_its_key_after_no_lease() {
+        for named in ["/a/beef", "/a/694d7b3c1f2e0a55", "/a/beef-1", "/a/beef-1p2.10"] {
+            assert!(is_of_lease(&Key::from(named)), "{named}");
+        }
+        for copied in [
+            "/a/",
+            "/a/worker-1",
+            "/a/3f1c2f9e-2d52-4c1a-9a43-6d0d3b9f6a10",
+            "/a/BEEF",
+            "/a/0beef",
+            "/a/-1",
+            "/a/beef-1x",
+        ] {
+            assert!(!is_of_lease(&Key::from(copied)), "{copied}");
         }
     }
 }

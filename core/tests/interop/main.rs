@@ -1,6 +1,7 @@
 //! One queue with clients that know nothing of us, on every version of etcd.
 
 mod by_hand;
+mod copied;
 mod election;
 mod etcdctl;
 mod mutex;
