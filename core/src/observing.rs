@@ -20,16 +20,19 @@
 //! - A watch can miss a change without a word (etcd#18089) or never be confirmed. A read now and then looks for that; two in a row
 //!   that contradict what is believed end the watch.
 
-use std::{collections::BTreeMap, time::Duration};
+mod contenders;
+#[cfg(test)]
+mod tests;
+
+use std::time::Duration;
+
+use self::contenders::{Contenders, Identity};
 
 use crate::{
     backoff::Backoff,
     clock::Moment,
-    queue::{
-        view::Position,
-        wire::{self, Prefix, Proclamation},
-    },
-    store::{Change, ErrorKind, Key, KeyValue, Keys, Reply, ReplyBody, StoreError, WatchEvent, WatchId, WatchReply},
+    queue::wire::{Prefix, Proclamation},
+    store::{ErrorKind, KeyValue, Keys, Reply, ReplyBody, StoreError, WatchEvent, WatchId, WatchReply},
 };
 
 /// Pauses before a watch is opened again, or a read is sent again.
@@ -86,9 +89,6 @@ pub enum Effect {
     Failed(StoreError),
 }
 
-/// Tells the proclamations of one election apart: the key, its create revision, and the revision of its last write.
-type Identity = (Key, i64, i64);
-
 /// When to look whether the watch still tells everything.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 enum Look {
@@ -112,23 +112,13 @@ enum Stage {
     Failed,
 }
 
-/// What a contender's key says.
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
-struct Said {
-    value: std::sync::Arc<[u8]>,
-    revision: i64,
-}
-
 /// One observer of one election.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Observing {
-    prefix: Prefix,
     stage: Stage,
     /// Counts the watches and the reads, so that the answer to an old question is not taken for that to a new one.
     round: u32,
-    contenders: BTreeMap<Position, Said>,
-    /// The create revision of each of them.
-    keys: BTreeMap<Key, i64>,
+    contenders: Contenders,
     /// The revision up to which everything is known.
     seen: i64,
     /// What was told last.
@@ -151,11 +141,9 @@ impl Observing {
     /// An observer of the election below `prefix` that has seen nothing yet, and fails at `begin_by` if that stays so.
     pub fn new(prefix: Prefix, recheck: Duration, begin_by: Moment) -> Self {
         Self {
-            prefix,
             stage: Stage::Pausing(Moment::default()),
             round: 0,
-            contenders: BTreeMap::new(),
-            keys: BTreeMap::new(),
+            contenders: Contenders::new(prefix),
             seen: 0,
             told: None,
             has_gap: false,
@@ -224,7 +212,7 @@ impl Observing {
             Stage::Pausing(at) if now >= at => {
                 let id = next_watch();
                 self.round += 1;
-                out.push(Effect::Watch(id, self.prefix.keys().clone()));
+                out.push(Effect::Watch(id, self.contenders.range().clone()));
                 let patience = CONFIRM.pause(self.failures.max(1), self.salt());
                 self.stage = Stage::Opening(id, Look::At(now + patience));
             }
@@ -272,13 +260,7 @@ impl Observing {
         };
         (self.failures, self.refusals, self.last_error, self.doubted) = (0, 0, None, None);
         self.stage = Stage::Following(id, Look::At(now + self.recheck));
-        self.contenders.clear();
-        self.keys.clear();
-        for kv in kvs.into_iter().filter(|kv| self.prefix.is_contender(&kv.key)) {
-            self.keys.insert(kv.key.clone(), kv.create_revision);
-            let said = Said { value: kv.value, revision: kv.mod_revision };
-            self.contenders.insert((kv.create_revision, kv.key), said);
-        }
+        self.contenders.replace(kvs);
         self.seen = revision;
         self.tell(out);
         self.follow(&events, out);
@@ -288,7 +270,7 @@ impl Observing {
         if round != self.round {
             return;
         }
-        let found = found(result).map(|(_, kvs)| first(&self.prefix, kvs));
+        let found = found(result).map(|(_, kvs)| self.contenders.first_of(kvs));
         match (&self.stage, found) {
             // Etcd answers, and the watch is not confirmed: its stream is silent.
             (Stage::Opening(..), Ok(_)) => {
@@ -301,7 +283,7 @@ impl Observing {
                 self.last_error = Some(error);
             }
             (Stage::Following(id, _), found) => {
-                let (id, believed) = (*id, self.leader());
+                let (id, believed) = (*id, self.contenders.leader());
                 let pause = match found {
                     Ok(found) if found == believed => {
                         self.doubted = None;
@@ -369,36 +351,16 @@ impl Observing {
                 continue;
             }
             for event in together {
-                self.take_in(event);
+                self.contenders.take_in(event);
             }
             self.seen = revision;
             self.tell(out);
         }
     }
 
-    fn take_in(&mut self, event: &WatchEvent) {
-        if !self.prefix.is_contender(&event.key) {
-            return;
-        }
-        let key = event.key.clone();
-        if let Some(at) = self.keys.remove(&key) {
-            self.contenders.remove(&(at, key.clone()));
-        }
-        if let Change::Put { value, create_revision, .. } = &event.change {
-            self.keys.insert(key.clone(), *create_revision);
-            let said = Said { value: value.clone(), revision: event.revision };
-            self.contenders.insert((*create_revision, key), said);
-        }
-    }
-
     /// Tells who leads if that is something new.
     fn tell(&mut self, out: &mut Vec<Effect>) {
-        let leader = self.contenders.first_key_value().map(|((token, key), said)| Proclamation {
-            key: key.clone(),
-            token: *token,
-            value: said.value.clone(),
-            revision: said.revision,
-        });
+        let leader = self.contenders.proclamation();
         if self.told.as_ref() == Some(&leader) {
             // The same leader with the same proclamation has been there all the time. Nobody can have been followed by somebody
             // and by nobody again: then the gap is told with whatever comes next.
@@ -409,289 +371,15 @@ impl Observing {
         out.push(Effect::Saw(Sight { leader, at: self.seen, is_after_gap: std::mem::take(&mut self.has_gap) }));
     }
 
-    /// Who leads as far as is known.
-    fn leader(&self) -> Option<Identity> {
-        self.contenders.first_key_value().map(|((at, key), said)| (key.clone(), *at, said.revision))
-    }
-
     /// What spreads the pauses of different observers.
     fn salt(&self) -> u64 {
         u64::from(self.recheck.subsec_nanos()) + self.recheck.as_secs()
     }
 }
 
-/// Which contender stands first.
-fn first(prefix: &Prefix, kvs: Vec<KeyValue>) -> Option<Identity> {
-    wire::first(prefix, kvs).map(|kv| (kv.key, kv.create_revision, kv.mod_revision))
-}
-
 fn found(result: Result<Reply, StoreError>) -> Result<(i64, Vec<KeyValue>), StoreError> {
     match result? {
         Reply { revision, body: ReplyBody::Range(range), .. } => Ok((revision, range.kvs)),
         _ => Err(StoreError::refused(ErrorKind::Internal, "etcd's reply to a read has an unknown shape")),
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use std::sync::Arc;
-
-    use super::*;
-    use crate::store::RangeReply;
-
-    /// An observer of `/e`, and what it asked for and told since it was looked at last.
-    struct Bench {
-        observing: Observing,
-        now: Moment,
-        watches: i64,
-        effects: Vec<Effect>,
-    }
-
-    impl Bench {
-        fn new() -> Self {
-            let begin_by = Moment::default() + Duration::from_secs(5);
-            let observing = Observing::new(Prefix::new("", "/e"), Duration::from_secs(10), begin_by);
-            let mut bench = Self { observing, now: Moment::default(), watches: 0, effects: Vec::new() };
-            bench.put(Input::Begin);
-            bench
-        }
-
-        fn put(&mut self, input: Input) {
-            let watches = &mut self.watches;
-            let mut next_watch = || {
-                *watches += 1;
-                WatchId(*watches)
-            };
-            self.observing.handle(self.now, input, &mut next_watch, &mut self.effects);
-        }
-
-        /// Time passes until it wants to be woken.
-        fn wake(&mut self) {
-            self.now = self.observing.wake().expect("an alarm");
-            self.put(Input::Wake);
-        }
-
-        fn watch(&self) -> WatchId {
-            WatchId(self.watches)
-        }
-
-        fn created(&mut self) {
-            let id = self.watch();
-            self.put(Input::Watch(WatchReply::Created { id, revision: 1 }));
-        }
-
-        fn events(&mut self, events: &[WatchEvent]) {
-            let (id, events) = (self.watch(), events.to_vec());
-            self.put(Input::Watch(WatchReply::Events { id, events }));
-        }
-
-        fn breaks(&mut self, kind: ErrorKind) {
-            let id = self.watch();
-            self.put(Input::Watch(WatchReply::Cancelled { id, error: StoreError::refused(kind, "gone") }));
-        }
-
-        fn answers(&mut self, revision: i64, kvs: &[KeyValue]) {
-            let round = self.observing.round;
-            self.put(Input::Read(round, found(revision, kvs)));
-        }
-
-        fn checks(&mut self, revision: i64, kvs: &[KeyValue]) {
-            let round = self.observing.round;
-            self.put(Input::Checked(round, found(revision, kvs)));
-        }
-
-        /// It has seen everything up to `revision`.
-        fn follows(revision: i64, kvs: &[KeyValue]) -> Self {
-            let mut bench = Self::new();
-            bench.created();
-            bench.answers(revision, kvs);
-            bench.told();
-            bench
-        }
-
-        /// What it told since it was asked last.
-        fn told(&mut self) -> Vec<Told> {
-            let told = |effect| match effect {
-                Effect::Saw(sight) => {
-                    Some((sight.leader.map(|leader| (leader.token, leader.revision)), sight.at, sight.is_after_gap))
-                }
-                _ => None,
-            };
-            std::mem::take(&mut self.effects).into_iter().filter_map(told).collect()
-        }
-    }
-
-    /// The token of the leader and the revision of what it proclaims; at which revision that was so; whether it comes after a gap.
-    type Told = (Option<(i64, i64)>, i64, bool);
-
-    fn found(revision: i64, kvs: &[KeyValue]) -> Result<Reply, StoreError> {
-        let range = RangeReply { count: kvs.len() as i64, kvs: kvs.to_vec() };
-        Ok(Reply { revision, cluster: 0, body: ReplyBody::Range(range) })
-    }
-
-    fn kv(key: &str, create_revision: i64, mod_revision: i64) -> KeyValue {
-        KeyValue { key: Key::from(key), value: Arc::default(), create_revision, mod_revision, lease: None }
-    }
-
-    fn put(key: &str, create_revision: i64, revision: i64) -> WatchEvent {
-        let change = Change::Put { value: Arc::default(), create_revision, lease: None };
-        WatchEvent { key: Key::from(key), revision, change }
-    }
-
-    fn delete(key: &str, revision: i64) -> WatchEvent {
-        WatchEvent { key: Key::from(key), revision, change: Change::Delete }
-    }
-
-    #[test]
-    fn what_comes_while_it_reads_is_replayed_on_top_of_the_read() {
-        let mut bench = Bench::new();
-        bench.events(&[put("/e/0-1", 1, 1)]);
-        bench.created();
-        bench.events(&[put("/e/1-1", 5, 5), put("/e/1-1", 5, 7), delete("/e/0-1", 9), put("/e/1-1", 5, 10)]);
-        assert_eq!(bench.told(), []);
-        bench.answers(7, &[kv("/e/0-1", 3, 3), kv("/e/1-1", 5, 7), kv("/e/nested/1-1", 2, 2)]);
-        assert_eq!(bench.told(), [(Some((3, 3)), 7, false), (Some((5, 7)), 9, false), (Some((5, 10)), 10, false)]);
-    }
-
-    #[test]
-    fn changes_of_one_revision_are_one_change_and_late_events_are_none() {
-        let mut bench = Bench::follows(7, &[kv("/e/0-1", 3, 3)]);
-        bench.events(&[delete("/e/0-1", 9), put("/e/1-1", 9, 9)]);
-        bench.events(&[put("/e/0-1", 3, 3), delete("/e/1-1", 9)]);
-        assert_eq!(bench.told(), [(Some((9, 9)), 9, false)]);
-        bench.events(&[delete("/e/1-1", 10), put("/e/1-1", 11, 11)]);
-        assert_eq!(bench.told(), [(None, 10, false), (Some((11, 11)), 11, false)], "the same key, another candidacy");
-    }
-
-    #[test]
-    fn after_a_gap_only_the_same_proclamation_shows_that_nothing_is_missing() {
-        for (then, told) in [
-            (vec![kv("/e/0-1", 3, 3)], vec![]),
-            (vec![kv("/e/0-1", 3, 8)], vec![(Some((3, 8)), 9, true)]),
-            (vec![kv("/e/0-1", 7, 7)], vec![(Some((7, 7)), 9, true)]),
-            (vec![], vec![(None, 9, true)]),
-        ] {
-            let mut bench = Bench::follows(7, &[kv("/e/0-1", 3, 3)]);
-            bench.breaks(ErrorKind::Unavailable);
-            bench.wake();
-            bench.created();
-            bench.answers(9, &then);
-            assert_eq!(bench.told(), told);
-            bench.events(&[delete("/e/0-1", 10), put("/e/2-1", 11, 11)]);
-            assert!(bench.told().iter().all(|(_, _, is_after_gap)| !is_after_gap), "the gap is told once");
-        }
-    }
-
-    #[test]
-    fn where_nobody_led_before_and_after_a_gap_the_next_leader_comes_after_it() {
-        let mut bench = Bench::follows(7, &[]);
-        bench.breaks(ErrorKind::Unavailable);
-        bench.wake();
-        bench.created();
-        bench.answers(9, &[]);
-        assert_eq!(bench.told(), []);
-        bench.events(&[put("/e/2-1", 11, 11)]);
-        assert_eq!(bench.told(), [(Some((11, 11)), 11, true)]);
-    }
-
-    #[test]
-    fn an_answer_to_an_earlier_question_says_nothing() {
-        let mut bench = Bench::new();
-        bench.created();
-        let old = bench.observing.round;
-        bench.breaks(ErrorKind::Unavailable);
-        bench.wake();
-        bench.created();
-        bench.put(Input::Read(old, found(3, &[kv("/e/0-1", 3, 3)])));
-        assert_eq!(bench.told(), []);
-        bench.answers(9, &[]);
-        assert_eq!(bench.told(), [(None, 9, false)]);
-    }
-
-    #[test]
-    fn a_watch_that_misses_a_change_is_replaced_unless_the_change_was_only_on_its_way() {
-        let mut bench = Bench::follows(7, &[kv("/e/0-1", 3, 3)]);
-        let first = bench.watch();
-        for _ in 0..3 {
-            bench.wake();
-            bench.checks(9, &[kv("/e/0-1", 3, 3)]);
-        }
-        bench.wake();
-        bench.checks(9, &[]);
-        bench.events(&[delete("/e/0-1", 9)]);
-        bench.wake();
-        bench.checks(12, &[kv("/e/1-1", 12, 12)]);
-        assert_eq!((bench.told(), bench.watch()), (vec![(None, 9, false)], first), "it may be on its way again");
-        bench.wake();
-        bench.checks(12, &[kv("/e/1-1", 12, 12)]);
-        assert!(bench.effects.contains(&Effect::Unwatch(first)) && bench.watch() != first, "{:?}", bench.effects);
-        bench.created();
-        bench.answers(12, &[kv("/e/1-1", 12, 12)]);
-        assert_eq!(bench.told(), [(Some((12, 12)), 12, true)]);
-    }
-
-    #[test]
-    fn a_watch_that_is_never_confirmed_is_replaced_where_etcd_answers() {
-        let mut bench = Bench::new();
-        bench.wake();
-        assert_eq!(bench.effects.last(), Some(&Effect::Check(1)));
-        let round = bench.observing.round;
-        let silent = StoreError::refused(ErrorKind::Timeout, "no answer");
-        bench.put(Input::Checked(round, Err(silent)));
-        assert_eq!(bench.watch(), WatchId(1));
-        bench.wake();
-        bench.checks(9, &[]);
-        assert_eq!(bench.watch(), WatchId(2));
-        bench.created();
-        bench.answers(9, &[]);
-        assert_eq!(bench.told(), [(None, 9, false)]);
-    }
-
-    #[test]
-    fn it_fails_in_time_while_it_has_seen_nothing_and_then_only_for_good_reasons() {
-        let mut bench = Bench::new();
-        while !bench.observing.is_over() {
-            bench.breaks(ErrorKind::Unavailable);
-            bench.wake();
-        }
-        assert_eq!(bench.now, Moment::default() + Duration::from_secs(5));
-        assert!(matches!(bench.effects.last(), Some(Effect::Failed(error)) if error.kind == ErrorKind::Unavailable));
-        assert_eq!(bench.observing.wake(), None);
-
-        let mut bench = Bench::new();
-        while !bench.observing.is_over() {
-            bench.breaks(ErrorKind::Internal);
-            bench.wake();
-        }
-        assert!(matches!(bench.effects.last(), Some(Effect::Failed(error)) if error.kind == ErrorKind::Timeout));
-
-        let mut bench = Bench::follows(7, &[]);
-        for _ in 0..100 {
-            bench.breaks(ErrorKind::Unavailable);
-            bench.wake();
-        }
-        assert!(!bench.observing.is_over());
-        bench.breaks(ErrorKind::PermissionDenied);
-        assert!(bench.observing.is_over());
-
-        let mut bench = Bench::follows(7, &[]);
-        for _ in 1..REFUSALS {
-            bench.breaks(ErrorKind::Unauthenticated);
-            bench.wake();
-        }
-        assert!(!bench.observing.is_over(), "a token may have run out");
-        bench.breaks(ErrorKind::Unauthenticated);
-        assert!(bench.observing.is_over());
-    }
-
-    #[test]
-    fn another_history_begins_with_what_is_so_then() {
-        let mut bench = Bench::follows(70, &[kv("/e/0-1", 30, 33)]);
-        bench.put(Input::Restart);
-        bench.created();
-        bench.answers(9, &[kv("/e/0-1", 3, 3)]);
-        assert_eq!(bench.told(), [(Some((3, 3)), 9, true)]);
-        bench.events(&[put("/e/0-1", 3, 10)]);
-        assert_eq!(bench.told(), [(Some((3, 10)), 10, false)]);
     }
 }

@@ -33,8 +33,8 @@ COPY = Path(subprocess.run([ROOT / "scripts/target"], capture_output=True, text=
 BUILDING = COPY / "building"
 # What the copy keeps of the core: everything without I/O, the store that needs none, and what real faults are planted in.
 MACHINES = [
-    "backoff.rs", "cleaner.rs", "clock.rs", "error.rs", "few.rs", "hold.rs", "hub", "hub.rs", "loan.rs", "observing.rs", "process.rs",
-    "queue", "queue.rs", "session.rs", "store.rs", "store/memory", "store/memory.rs", "terms.rs", "text.rs",
+    "backoff.rs", "cleaner.rs", "clock.rs", "error.rs", "few.rs", "hold.rs", "hub", "hub.rs", "loan.rs", "observing", "observing.rs",
+    "process.rs", "queue", "queue.rs", "session.rs", "store.rs", "store/memory", "store/memory.rs", "terms.rs", "text.rs",
 ]  # fmt: skip
 HEADER = re.compile(r"^(rule|found-as|found-by): *(.*)$")
 BROKEN = re.compile(r"BROKEN ([a-z-]+): (.*)")
