@@ -17,16 +17,20 @@
 //! - A watch that ended is not resumed: another one is opened, and a read tells what is so now. What happened between the two may
 //!   be told by nobody, so the next change that is told says that it comes after a gap; unless the same leader still stands with
 //!   the same proclamation, which shows that nothing happened.
-//! - A watch can miss a change without a word (etcd#18089) or never be confirmed. A read now and then looks for that; two in a row
-//!   that contradict what is believed end the watch.
+//! - A watch can miss a change without a word (etcd#18089), never be confirmed, or end as soon as it stands. A read now and then looks
+//!   for that (`looking.rs`), whatever the watches do.
 
 mod contenders;
+mod looking;
 #[cfg(test)]
 mod tests;
 
 use std::time::Duration;
 
-use self::contenders::{Contenders, Identity};
+use self::{
+    contenders::{Contenders, Identity},
+    looking::Look,
+};
 
 use crate::{
     backoff::Backoff,
@@ -37,10 +41,6 @@ use crate::{
 
 /// Pauses before a watch is opened again, or a read is sent again.
 const AGAIN: Backoff = Backoff::new(Duration::from_millis(150), Duration::from_secs(2));
-/// How long a watch may take until it is confirmed, before a read looks whether etcd answers at all.
-const CONFIRM: Backoff = Backoff::new(Duration::from_secs(2), Duration::from_secs(30));
-/// How soon a read that contradicts what is believed is repeated: what it has seen may be on its way.
-const DOUBT: Duration = Duration::from_secs(1);
 /// So many watches in a row that are refused for the user or the password, and the observer fails.
 const REFUSALS: u32 = 3;
 
@@ -89,25 +89,17 @@ pub enum Effect {
     Failed(StoreError),
 }
 
-/// When to look whether the watch still tells everything.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-enum Look {
-    At(Moment),
-    /// The question is on its way.
-    Asked,
-}
-
 /// How far an observer has come; see the diagram above.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 enum Stage {
     /// No watch is opened before then.
     Pausing(Moment),
-    /// The watch is asked for.
-    Opening(WatchId, Look),
+    /// The watch is asked for, and should be confirmed before then.
+    Opening(WatchId, Moment),
     /// The watch stands, the read is on its way, and this came in meanwhile.
     Reading(WatchId, Vec<WatchEvent>),
     /// What is known is complete.
-    Following(WatchId, Look),
+    Following(WatchId),
     /// It is over.
     Failed,
 }
@@ -116,7 +108,9 @@ enum Stage {
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Observing {
     stage: Stage,
-    /// Counts the watches and the reads, so that the answer to an old question is not taken for that to a new one.
+    /// When to look beside the watch, whatever the stage: no watch that is opened or ends puts it off.
+    look: Look,
+    /// Counts the reads, so that the answer to an old question is not taken for that to a new one: only the last one counts.
     round: u32,
     contenders: Contenders,
     /// The revision up to which everything is known.
@@ -142,6 +136,7 @@ impl Observing {
     pub fn new(prefix: Prefix, recheck: Duration, begin_by: Moment) -> Self {
         Self {
             stage: Stage::Pausing(Moment::default()),
+            look: Look::At(begin_by),
             round: 0,
             contenders: Contenders::new(prefix),
             seen: 0,
@@ -167,8 +162,9 @@ impl Observing {
         match input {
             Input::Begin | Input::Wake => {}
             Input::Watch(reply) => self.on_watch(now, reply, out),
-            Input::Read(round, result) => self.on_read(now, round, result, out),
-            Input::Checked(round, result) => self.on_checked(now, round, result, out),
+            Input::Read(round, result) if round == self.round => self.on_read(now, result, out),
+            Input::Checked(round, result) if round == self.round => self.on_checked(now, result, out),
+            Input::Read(..) | Input::Checked(..) => {}
             Input::Restart => self.reopen(now, out),
         }
         self.tick(now, next_watch, out);
@@ -176,19 +172,22 @@ impl Observing {
 
     /// When [`Input::Wake`] is due.
     pub fn wake(&self) -> Option<Moment> {
-        let next = match self.stage {
+        let opens = match self.stage {
             Stage::Pausing(at) => Some(at),
-            Stage::Opening(_, Look::At(at)) | Stage::Following(_, Look::At(at)) => Some(at),
-            Stage::Opening(_, Look::Asked) | Stage::Following(_, Look::Asked) | Stage::Reading(..) => None,
+            Stage::Opening(..) | Stage::Reading(..) | Stage::Following(_) => None,
             Stage::Failed => return None,
         };
-        next.into_iter().chain(self.told.is_none().then_some(self.begin_by)).min()
+        let looks = match self.look {
+            Look::At(at) => Some(at),
+            Look::Asked(_) => None,
+        };
+        [opens, looks, self.told.is_none().then_some(self.begin_by)].into_iter().flatten().min()
     }
 
     /// The watch that is open or being opened.
     pub fn watch(&self) -> Option<WatchId> {
         match self.stage {
-            Stage::Opening(id, _) | Stage::Reading(id, _) | Stage::Following(id, _) => Some(id),
+            Stage::Opening(id, _) | Stage::Reading(id, _) | Stage::Following(id) => Some(id),
             Stage::Pausing(_) | Stage::Failed => None,
         }
     }
@@ -208,24 +207,15 @@ impl Observing {
             let why = self.last_error.take().filter(StoreError::is_transient).unwrap_or_else(silent);
             return self.fail(why, out);
         }
-        match self.stage {
-            Stage::Pausing(at) if now >= at => {
-                let id = next_watch();
-                self.round += 1;
-                out.push(Effect::Watch(id, self.contenders.range().clone()));
-                let patience = CONFIRM.pause(self.failures.max(1), self.salt());
-                self.stage = Stage::Opening(id, Look::At(now + patience));
-            }
-            Stage::Opening(id, Look::At(at)) if now >= at => {
-                self.stage = Stage::Opening(id, Look::Asked);
-                out.push(Effect::Check(self.round));
-            }
-            Stage::Following(id, Look::At(at)) if now >= at => {
-                self.stage = Stage::Following(id, Look::Asked);
-                out.push(Effect::Check(self.round));
-            }
-            _ => {}
+        if let Stage::Pausing(at) = self.stage
+            && now >= at
+        {
+            let (id, until) = (next_watch(), self.patience(now));
+            out.push(Effect::Watch(id, self.contenders.range().clone()));
+            self.stage = Stage::Opening(id, until);
+            self.look_by(until);
         }
+        self.look_if_due(now, out);
     }
 
     fn on_watch(&mut self, now: Moment, reply: WatchReply, out: &mut Vec<Effect>) {
@@ -234,10 +224,11 @@ impl Observing {
             (WatchReply::Created { id, .. }, Stage::Opening(watch, _)) if id == *watch => {
                 self.stage = Stage::Reading(id, Vec::new());
                 self.round += 1;
+                self.look = Look::Asked(None);
                 out.push(Effect::Read(self.round));
             }
             (WatchReply::Events { id, events }, Stage::Reading(watch, kept)) if id == *watch => kept.extend(events),
-            (WatchReply::Events { id, events }, Stage::Following(watch, _)) if id == *watch => {
+            (WatchReply::Events { id, events }, Stage::Following(watch)) if id == *watch => {
                 self.follow(&events, out);
             }
             (WatchReply::Cancelled { id, error }, _) if watched == Some(id) => self.on_failure(now, error, out),
@@ -245,67 +236,23 @@ impl Observing {
         }
     }
 
-    fn on_read(&mut self, now: Moment, round: u32, result: Result<Reply, StoreError>, out: &mut Vec<Effect>) {
-        if round != self.round {
-            return;
-        }
-        let Stage::Reading(id, events) = &mut self.stage else { return };
+    fn on_read(&mut self, now: Moment, result: Result<Reply, StoreError>, out: &mut Vec<Effect>) {
+        // The watch that it was for may have ended meanwhile.
+        let Stage::Reading(id, events) = &mut self.stage else { return self.on_read_beside(now, result, out) };
         let (id, events) = (*id, std::mem::take(events));
         let (revision, kvs) = match found(result) {
             Ok(found) => found,
             Err(error) => {
                 out.push(Effect::Unwatch(id));
-                return self.on_failure(now, error, out);
+                self.on_failure(now, error, out);
+                return self.look_again(now);
             }
         };
         (self.failures, self.refusals, self.last_error, self.doubted) = (0, 0, None, None);
-        self.stage = Stage::Following(id, Look::At(now + self.recheck));
-        self.contenders.replace(kvs);
-        self.seen = revision;
-        self.tell(out);
+        self.stage = Stage::Following(id);
+        self.look = Look::At(now + self.recheck);
+        self.learn(revision, kvs, out);
         self.follow(&events, out);
-    }
-
-    fn on_checked(&mut self, now: Moment, round: u32, result: Result<Reply, StoreError>, out: &mut Vec<Effect>) {
-        if round != self.round {
-            return;
-        }
-        let found = found(result).map(|(_, kvs)| self.contenders.first_of(kvs));
-        match (&self.stage, found) {
-            // Etcd answers, and the watch is not confirmed: its stream is silent.
-            (Stage::Opening(..), Ok(_)) => {
-                self.failures = self.failures.saturating_add(1);
-                self.reopen(now, out);
-            }
-            (Stage::Opening(id, _), Err(error)) => {
-                let (id, patience) = (*id, CONFIRM.pause(self.failures.max(1), self.salt()));
-                self.stage = Stage::Opening(id, Look::At(now + patience));
-                self.last_error = Some(error);
-            }
-            (Stage::Following(id, _), found) => {
-                let (id, believed) = (*id, self.contenders.leader());
-                let pause = match found {
-                    Ok(found) if found == believed => {
-                        self.doubted = None;
-                        self.recheck
-                    }
-                    // What the read has seen may be on its way, unless it has been for too long.
-                    Ok(_) if self.doubted.as_ref() != Some(&believed) => {
-                        self.doubted = Some(believed);
-                        DOUBT
-                    }
-                    Ok(_) => {
-                        tracing::debug!(
-                            "the watch of an observer missed a change that a read found: opening another one"
-                        );
-                        return self.reopen(now, out);
-                    }
-                    Err(_) => self.recheck,
-                };
-                self.stage = Stage::Following(id, Look::At(now + pause));
-            }
-            (Stage::Pausing(_) | Stage::Reading(..) | Stage::Failed, _) => {}
-        }
     }
 
     /// The watch ended, or a read failed.
@@ -321,9 +268,14 @@ impl Observing {
         if is_final {
             return self.fail(error, out);
         }
+        self.last_error = Some(error);
+        self.pause(now);
+    }
+
+    /// There is no watch for a moment.
+    fn pause(&mut self, now: Moment) {
         self.stage = Stage::Pausing(now + AGAIN.pause(self.failures, self.salt()));
         self.has_gap |= self.told.is_some();
-        self.last_error = Some(error);
     }
 
     /// Opens another watch in place of the one that there is.
@@ -334,7 +286,9 @@ impl Observing {
         out.extend(self.watch().map(Effect::Unwatch));
         self.stage = Stage::Pausing(now);
         self.has_gap |= self.told.is_some();
+        // What is on its way was asked before that.
         self.round += 1;
+        self.look = Look::At(now + self.recheck);
     }
 
     fn fail(&mut self, why: StoreError, out: &mut Vec<Effect>) {
@@ -356,6 +310,13 @@ impl Observing {
             self.seen = revision;
             self.tell(out);
         }
+    }
+
+    /// A read found these at `revision`: they are all there are.
+    fn learn(&mut self, revision: i64, kvs: Vec<KeyValue>, out: &mut Vec<Effect>) {
+        self.contenders.replace(kvs);
+        self.seen = revision;
+        self.tell(out);
     }
 
     /// Tells who leads if that is something new.

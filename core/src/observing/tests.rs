@@ -199,18 +199,90 @@ fn a_watch_that_misses_a_change_is_replaced_unless_the_change_was_only_on_its_wa
 #[test]
 fn a_watch_that_is_never_confirmed_is_replaced_where_etcd_answers() {
     let mut bench = Bench::new();
+    let began = bench.now;
     bench.wake();
-    assert_eq!(bench.effects.last(), Some(&Effect::Check(1)));
-    let round = bench.observing.round;
+    assert_eq!(bench.effects.last(), Some(&Effect::Read(1)));
     let silent = StoreError::refused(ErrorKind::Timeout, "no answer");
-    bench.put(Input::Checked(round, Err(silent)));
-    assert_eq!(bench.watch(), WatchId(1));
+    bench.put(Input::Read(1, Err(silent)));
+    assert_eq!(bench.watch(), WatchId(1), "etcd may not be there at all");
     bench.wake();
-    bench.checks(9, &[]);
+    bench.answers(9, &[]);
+    assert!(bench.effects.contains(&Effect::Unwatch(WatchId(1))), "{:?}", bench.effects);
+    assert_eq!(bench.told(), [(None, 9, false)], "what is so is told all the same");
+    bench.wake();
     assert_eq!(bench.watch(), WatchId(2));
+    assert!(bench.now < began + Duration::from_secs(5), "{:?}", bench.now);
     bench.created();
     bench.answers(9, &[]);
-    assert_eq!(bench.told(), [(None, 9, false)]);
+    assert_eq!(bench.told(), []);
+}
+
+#[test]
+fn while_no_watch_stands_it_looks_and_says_that_something_may_be_missing() {
+    let mut bench = Bench::follows(7, &[kv("/e/0-1", 3, 3)]);
+    bench.breaks(ErrorKind::Unavailable);
+    let looked = bench.observing.round;
+    while bench.observing.round == looked {
+        bench.wake();
+    }
+    assert_eq!(bench.effects.last(), Some(&Effect::Check(looked + 1)), "no values as long as nothing changed");
+    bench.checks(9, &[kv("/e/0-1", 3, 8)]);
+    assert!(bench.effects.contains(&Effect::Read(looked + 2)), "{:?}", bench.effects);
+    bench.answers(10, &[kv("/e/0-1", 3, 10)]);
+    assert_eq!(bench.told(), [(Some((3, 10)), 10, true)]);
+    bench.wake();
+    bench.created();
+    bench.answers(12, &[kv("/e/1-1", 12, 12)]);
+    assert_eq!(bench.told(), [(Some((12, 12)), 12, true)], "nobody told what came after the look");
+    bench.events(&[delete("/e/1-1", 13)]);
+    assert_eq!(bench.told(), [(None, 13, false)]);
+}
+
+#[test]
+fn what_a_look_was_asked_before_the_watch_stood_says_nothing_after_it() {
+    let mut bench = Bench::follows(7, &[]);
+    bench.breaks(ErrorKind::Unavailable);
+    let looked = bench.observing.round;
+    while bench.observing.round == looked {
+        bench.wake();
+    }
+    bench.created();
+    bench.put(Input::Checked(looked + 1, found(9, &[kv("/e/0-1", 9, 9)])));
+    bench.answers(11, &[kv("/e/1-1", 11, 11)]);
+    assert_eq!(bench.told(), [(Some((11, 11)), 11, true)]);
+}
+
+#[test]
+fn the_read_of_a_watch_that_ended_meanwhile_tells_what_was_so() {
+    let mut bench = Bench::new();
+    bench.created();
+    bench.events(&[put("/e/0-1", 3, 9)]);
+    bench.breaks(ErrorKind::Unavailable);
+    bench.answers(7, &[kv("/e/0-1", 3, 3)]);
+    assert_eq!(bench.told(), [(Some((3, 3)), 7, false)]);
+    bench.wake();
+    bench.created();
+    bench.answers(11, &[kv("/e/0-1", 3, 10)]);
+    assert_eq!(bench.told(), [(Some((3, 10)), 11, true)]);
+}
+
+#[test]
+fn a_watch_has_its_time_to_be_confirmed_however_soon_a_look_is_due() {
+    let mut bench = Bench::follows(7, &[]);
+    let breaks_at = bench.observing.wake().expect("a look");
+    bench.now = breaks_at + Duration::from_millis(1);
+    bench.observing.look = Look::At(bench.now);
+    bench.breaks(ErrorKind::Unavailable);
+    bench.checks(7, &[]);
+    bench.wake();
+    let second = bench.watch();
+    bench.observing.look = Look::At(bench.now);
+    bench.put(Input::Wake);
+    bench.checks(7, &[]);
+    assert_eq!(bench.observing.watch(), Some(second), "asked too early to prove anything");
+    bench.wake();
+    bench.checks(7, &[]);
+    assert_eq!(bench.observing.watch(), None, "asked late enough");
 }
 
 #[test]

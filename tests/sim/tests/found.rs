@@ -8,7 +8,7 @@ use leasehold::{
     Claim, Code, LostReason,
     hub::{Acquire, Action, Input, Want},
     queue::wire,
-    store::{ErrorKind, Key, Reply, Request, StoreError, WatchReply},
+    store::{ErrorKind, Key, Reply, Request, StoreError, WatchId, WatchReply},
     terms::{Mode, Sharing, Ticket},
 };
 
@@ -337,4 +337,103 @@ fn two_keys_of_one_revision_are_both_waited_with() {
             }
         }
     }
+}
+
+/// What becomes of the watches of a client.
+#[derive(Clone, Copy, Debug, PartialEq)]
+enum Fate {
+    /// They are accepted, and nothing ever comes on their stream.
+    Silent,
+    /// They end at once, as behind a proxy that lets no stream through.
+    Refused,
+    /// They stand, and their stream ends before a read that was sent then is answered.
+    Short,
+    /// The first stands and tells nothing, and the others are silent.
+    Deaf,
+    /// They stand and tell everything.
+    Sound,
+}
+
+/// Plays `fate` to every watch that was asked for, a first one excepted, which stands. Answers what was asked, and returns how much.
+fn live_through(stage: &mut Stage, fate: Fate, is_first: &mut bool) -> u32 {
+    let asked: Vec<_> = stage.told.extract_if(.., |action| matches!(action, Action::Watch(..))).collect();
+    for action in asked {
+        let Action::Watch(id, _) = action else { continue };
+        let is_first = std::mem::take(is_first);
+        if is_first || matches!(fate, Fate::Short | Fate::Sound) {
+            let revision = stage.kv.revision();
+            stage.feed(Input::Watch(WatchReply::Created { id, revision }));
+        }
+        if !is_first && matches!(fate, Fate::Refused | Fate::Short) {
+            end(stage, id);
+        }
+    }
+    let mut asked = 0;
+    while let Some((rpc, request)) = stage.calls.pop_front() {
+        asked += 1;
+        let answer = stage.apply(&request);
+        stage.feed(Input::Reply(rpc, answer));
+    }
+    asked
+}
+
+fn end(stage: &mut Stage, id: WatchId) {
+    let error = StoreError::refused(ErrorKind::Unavailable, "the watch stream ended");
+    stage.feed(Input::Watch(WatchReply::Cancelled { id, error }));
+}
+
+/// An observer's watches are accepted, and nothing ever comes on them, or they end again and again. With each, its timer began anew, and
+/// waited up to 30 s; all that it asked then was whether etcd answers. For as long as that went on it showed an old leader, or none and
+/// failed.
+/// Rule: an observer looks every few seconds whatever becomes of its watches, and tells what it finds. That costs little more than a
+/// watch that stands.
+#[test]
+fn an_observer_sees_who_leads_whatever_becomes_of_its_watches() {
+    let fates = [Fate::Silent, Fate::Refused, Fate::Short, Fate::Deaf, Fate::Sound];
+    for (fate, first_stands) in fates.into_iter().flat_map(|fate| [(fate, true), (fate, false)]) {
+        let (mut stage, mut first) = (Stage::new(), first_stands);
+        stage.feed(Input::Observe(Ticket(1), "/a".into()));
+        live_through(&mut stage, fate, &mut first);
+        if first_stands && matches!(fate, Fate::Silent | Fate::Refused | Fate::Short) {
+            end(&mut stage, WatchId(1));
+        }
+        let mut leads = None;
+        for turn in 0..20 {
+            let key = Key::from(format!("/a/{turn}").as_str());
+            if let Some(before) = leads.replace(key.clone()) {
+                stage.apply(&wire::delete_unseen(&before)).expect("the leader leaves");
+            }
+            stage.put(&format!("/a/{turn}"));
+            let events = stage.kv.take_changes();
+            if fate == Fate::Sound {
+                stage.feed(Input::Watch(WatchReply::Events { id: WatchId(1), events }));
+            }
+            let (since, mut requests) = (stage.now, 0);
+            while seen(&stage) != leads {
+                stage.wake();
+                requests += live_through(&mut stage, fate, &mut first);
+                let late = stage.now.since(since);
+                assert!(late < Duration::from_secs(12), "{fate:?}: {key} leads for {late:?}, {:?}", stage.told);
+            }
+            let until = since + Duration::from_secs(60 + 7 * turn);
+            while stage.hub.wake().is_some_and(|at| at < until) {
+                stage.wake();
+                requests += live_through(&mut stage, fate, &mut first);
+            }
+            // Each watch that stands is followed by a read, and none is opened sooner than a second after the one before.
+            let most = if fate == Fate::Short { 1 } else { 3 };
+            let most = until.since(since).as_secs() / most + 5;
+            assert!(u64::from(requests) <= most, "{fate:?}: {requests} requests in {:?}", until.since(since));
+            stage.now = until;
+        }
+    }
+}
+
+/// Who leads, as far as the observer was told.
+fn seen(stage: &Stage) -> Option<Key> {
+    let sights = stage.told.iter().rev().filter_map(|action| match action {
+        Action::Observed(_, sight) => Some(sight),
+        _ => None,
+    });
+    sights.map(|sight| sight.leader.as_ref().map(|said| said.key.clone())).next().flatten()
 }
