@@ -184,9 +184,12 @@ impl Judge {
 
     /// The store went back in time, and `stands` tells which keys it still has. Tokens start from what stands.
     ///
+    /// The places that are `lent` lie with clients that do not know it yet: whoever takes one must be told, as one who held it then.
+    ///
     /// It had nobody in the way of those `let_in`. What a backup brings back ahead of such a key was let go of by its owner: whoever
     /// wants several names, and was let in to the first of them, does not lose that place to a key by which nobody holds or waits.
-    pub fn on_restored(&mut self, let_in: Vec<(Key, i64)>, stands: impl Fn(&Key, i64) -> bool) {
+    pub fn on_restored(&mut self, let_in: Vec<(Key, i64)>, lent: Vec<(Key, i64)>, stands: impl Fn(&Key, i64) -> bool) {
+        self.given_away.extend(lent.into_iter().filter(|(key, token)| !stands(key, *token)));
         self.let_in.extend(let_in.into_iter().filter(|(key, token)| stands(key, *token)));
         self.tokens.clear();
         for held in &self.holds {

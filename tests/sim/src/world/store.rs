@@ -107,7 +107,9 @@ impl World {
         let stands = self.cluster.everything();
         self.elections.restore(self.cluster.kv.revision(), &stands);
         let is_there = |key: &Key, token| stands.iter().any(|kv| kv.key == *key && kv.create_revision == token);
-        self.judge.on_restored(let_in, is_there);
+        let lent = self.clients.iter().flat_map(|client| client.loans.all_free());
+        let lent = lent.flat_map(|loan| loan.hold.keys.iter().map(|key| (key.clone(), loan.hold.token)));
+        self.judge.on_restored(let_in, lent.collect(), is_there);
         self.after_write();
         self.tell_foreign_holders();
         for client in 0..self.clients.len() {
