@@ -38,10 +38,20 @@ def with_tasks(make: Callable[..., asyncio.Task[None]]) -> Callable[[Main], None
     return run
 
 
+def in_python(main: Main) -> None:
+    """Runs it in tasks without a line of C, as debuggers do."""
+    tasks: Any = asyncio.tasks
+    with pytest.MonkeyPatch.context() as patched:
+        # From 3.14 on, each kind of task has a place of its own for the current one.
+        if sys.version_info >= (3, 14):
+            patched.setattr(tasks, "current_task", tasks._py_current_task)
+        with_tasks(tasks._PyTask)(main)
+
+
 KINDS: dict[str, Callable[[Main], None]] = {
     "asyncio": lambda main: asyncio.run(main()),
     "debug": lambda main: asyncio.run(main(), debug=True),
-    "tasks in Python": with_tasks(asyncio.tasks._PyTask),  # type: ignore[attr-defined]
+    "tasks in Python": in_python,
     "uvloop": lambda main: uvloop.run(main()),
 }
 if sys.version_info >= (3, 12):
