@@ -20,6 +20,7 @@ import java.util.List;
 import java.util.concurrent.CompletableFuture;
 import java.util.concurrent.ExecutionException;
 import java.util.concurrent.TimeUnit;
+import java.util.concurrent.locks.LockSupport;
 import org.awaitility.Awaitility;
 
 /** Programs that a test runs in a JVM of their own: {@code Program <what> <endpoint> <name>}. */
@@ -61,7 +62,13 @@ public final class Program {
             futures.add(lock.acquireAsync(Duration.ofMillis(3)).thenAccept(guard -> {}));
             futures.add(lock.queueAsync());
             futures.add(client.pingAsync());
-            Thread blocked = new Thread(lock::lock);
+            Thread blocked = new Thread(() -> {
+                lock.lock();
+                // One that ended would be told of, and its lock released.
+                while (true) {
+                    LockSupport.park();
+                }
+            });
             blocked.setDaemon(true);
             blocked.start();
         }
