@@ -151,8 +151,8 @@ def stages(is_full: bool) -> list[Stage]:
             needs=["build", "servers"],
             alone=[JAVA],
         ),
-        # Both kinds of instances in one queue, as processes.
-        Stage("java-upgrade", ["tests/samples/java/run", "upgrade"], needs=["build", "servers"], alone=[JAVA]),
+        # The demos with three and five contenders, and both kinds of instances in one queue, as processes.
+        Stage("java-samples", ["tests/samples/java/run"], needs=["build", "servers"], alone=[JAVA]),
         # Installed, and used by projects that know only the coordinates.
         Stage("java-fresh", ["tests/fresh/java.py", *java_library], needs=["build", "servers"], alone=[JAVA]),
         # With the newest of every dependency, which only the registry knows: the one stage that needs a network.
