@@ -6,6 +6,8 @@ mod streams;
 mod tls;
 mod unary;
 mod version;
+#[path = "../support/warnings.rs"]
+mod warnings;
 
 use std::{
     sync::atomic::{AtomicI64, Ordering},

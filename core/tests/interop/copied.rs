@@ -1,49 +1,9 @@
 //! Who shares a queue with a lock class that queues by itself is told so, once.
 
-use std::sync::{Arc, Mutex, PoisonError};
-
 use etcd_client::PutOptions;
 use leasehold_etcd::{Version, eventually};
-use tracing::{
-    Event, Level, Metadata, Subscriber,
-    field::{Field, Visit},
-    span,
-};
 
-use crate::{client, etcd, queued, soon, waiter};
-
-/// Writes down what the library warns of, on whatever thread.
-#[derive(Clone, Default)]
-struct Warnings(Arc<Mutex<Vec<String>>>);
-
-struct Line(String);
-
-impl Visit for Line {
-    fn record_debug(&mut self, field: &Field, value: &dyn std::fmt::Debug) {
-        self.0 += &format!("{}={value:?} ", field.name());
-    }
-}
-
-impl Subscriber for Warnings {
-    fn enabled(&self, metadata: &Metadata<'_>) -> bool {
-        *metadata.level() == Level::WARN && metadata.target().starts_with("leasehold")
-    }
-
-    fn event(&self, event: &Event<'_>) {
-        let mut line = Line(String::new());
-        event.record(&mut line);
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).push(line.0);
-    }
-
-    fn new_span(&self, _: &span::Attributes<'_>) -> span::Id {
-        span::Id::from_u64(1)
-    }
-
-    fn record(&self, _: &span::Id, _: &span::Record<'_>) {}
-    fn record_follows_from(&self, _: &span::Id, _: &span::Id) {}
-    fn enter(&self, _: &span::Id) {}
-    fn exit(&self, _: &span::Id) {}
-}
+use crate::{client, etcd, queued, soon, waiter, warnings::Warnings};
 
 /// Seen to fail without the warning, with one for every key, and with one for keys of Go's sessions.
 #[tokio::test]
@@ -51,8 +11,7 @@ async fn a_class_that_queues_by_itself_is_told_of_once() {
     let warnings = Warnings::default();
     tracing::subscriber::set_global_default(warnings.clone()).expect("nobody else listens in this program");
     let told = |word: &str| {
-        let lines = warnings.0.lock().unwrap_or_else(PoisonError::into_inner);
-        lines.iter().filter(|line| line.contains("queues by itself") && line.contains(word)).count()
+        warnings.told().iter().filter(|line| line.contains("queues by itself") && line.contains(word)).count()
     };
     let cluster = etcd(Version::V3_7).await;
     let mut foreign = etcd_client::Client::connect(cluster.endpoints(), None).await.unwrap();

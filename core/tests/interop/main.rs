@@ -7,6 +7,8 @@ mod etcdctl;
 mod mutex;
 mod route_one;
 mod service;
+#[path = "../support/warnings.rs"]
+mod warnings;
 
 use std::time::Duration;
 
