@@ -165,7 +165,7 @@ describe('closeOnSignal', () => {
   test('a second signal does not wait for an etcd that does not answer', async () => {
     await using etcd = await startEtcd({ binary: inject('etcd'), startTimeout: 60_000 })
     let told = 0
-    const { signal } = await run('ends-by-signal.mjs', [name(), 'twice'], {
+    const { signal, lingered } = await run('ends-by-signal.mjs', [name(), 'twice'], {
       endpoint: etcd.endpoint,
       heard: async (_, child) => {
         await freeze(etcd.pid)
@@ -179,6 +179,7 @@ describe('closeOnSignal', () => {
     })
     expect(signal).toBe('SIGTERM')
     expect(told).toBeGreaterThan(1)
+    expect(lingered).toBeLessThan(60_000)
   })
 
   test('two copies of the package leave the end to nobody', async () => {
